@@ -1,0 +1,81 @@
+"""The contract of a checker: one type of target, from settings to outcome. `CHECKERS` in `__init__` lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from supervisor.deadline import Deadline
+from supervisor.model import Certificate, CheckFailure, Metric, ResolvedTarget, Timings
+
+
+@dataclass(frozen=True, slots=True)
+class TraceStep:
+    """One line of `checkvisor check`: what was done when, what was seen, what was expected. Masked where it is shown."""
+
+    at_ms: float
+    step: str
+    seen: str = ""
+    expected: str | None = None
+    outcome: str = "ok"  # ok | failed | skipped | info
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a checker gives back: the worker makes a masked, cleaned CheckResult of it.
+
+    No failure means matched. `duration_ms` ends at the last byte read, or at exit plus drain (design section 4).
+    """
+
+    duration_ms: float
+    status_detail: str = ""
+    failure: CheckFailure | None = None
+    warning: CheckFailure | None = None
+    timings: Timings | None = None
+    metrics: tuple[Metric, ...] = ()
+    certificate: Certificate | None = None
+
+
+class CheckContext:
+    """What the worker lends to a checker for one run: the deadline, the current place, the trace, the process report."""
+
+    __slots__ = ("_mark", "deadline", "path", "phase", "report_process", "steps")
+
+    def __init__(
+        self,
+        deadline: Deadline,
+        *,
+        mark: Callable[[str, str], None] | None = None,
+        report_process: Callable[[int], None] | None = None,
+        trace: bool = False,
+    ) -> None:
+        self.deadline = deadline
+        self.phase = "internal"
+        self.path = "worker"
+        self.steps: list[TraceStep] | None = [] if trace else None
+        self._mark = mark
+        self.report_process = report_process or (lambda _pgid: None)
+
+    def enter(self, phase: str, path: str) -> None:
+        """Say which stage runs now. A check that ends at its deadline, by exception or by kill, fails at this place."""
+        self.phase = phase
+        self.path = path
+        if self._mark is not None:
+            self._mark(phase, path)
+
+    def note(self, step: str, seen: str = "", expected: str | None = None, outcome: str = "ok") -> None:
+        """Add a step to the trace, when there is one."""
+        if self.steps is not None:
+            self.steps.append(TraceStep(self.deadline.elapsed_ms(), step, seen, expected, outcome))
+
+
+class Checker(Protocol):
+    """One type of target. `check` never raises for what the outside does: failures are part of the Outcome. It may let
+    DeadlineExpired pass; the worker then makes an error of it at `context.phase` and `context.path`."""
+
+    type: str
+
+    def check(self, target: ResolvedTarget, context: CheckContext) -> Outcome:
+        """Run one check to its outcome."""
+        ...

@@ -1,0 +1,69 @@
+"""What every test gets: no proxy variables, and a failure for what it leaves behind (children, threads, descriptors)."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+for _name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+    del os.environ[_name]
+
+
+def _children() -> set[int]:
+    """Our living or unreaped child processes."""
+    found: set[int] = set()
+    for task in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{task}/children") as listing:
+                found.update(int(pid) for pid in listing.read().split())
+        except FileNotFoundError:
+            continue  # the thread ended meanwhile
+    return found
+
+
+def _kind(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().replace(b"\0", b" ").decode(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def _ours(pids: set[int]) -> dict[int, str]:
+    shown = {pid: _kind(pid) for pid in pids}
+    # multiprocessing's own helpers live as long as the process; that is what they are for
+    return {pid: text for pid, text in shown.items() if "resource_tracker" not in text and "forkserver" not in text}
+
+
+@pytest.fixture(autouse=True)
+def no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaves a child process or a non-daemon thread behind."""
+    children, threads = _children(), set(threading.enumerate())
+    yield
+    deadline = time.monotonic() + 3
+    while True:
+        left = _ours(_children() - children)
+        alive = [t.name for t in threading.enumerate() if t not in threads and t.is_alive() and not t.daemon]
+        if not left and not alive:
+            return
+        if time.monotonic() > deadline:
+            pytest.fail(f"left behind: processes {left}, threads {alive}")
+        time.sleep(0.02)  # the poll of a condition with a deadline
+
+
+@pytest.fixture
+def wait_until() -> object:
+    """`wait_until(condition, seconds=5, what="")` polls until the condition is true, or fails the test."""
+
+    def wait(condition, seconds: float = 5.0, what: str = "the condition") -> None:  # type: ignore[no-untyped-def]
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                pytest.fail(f"{what} did not come true within {seconds} s")
+            time.sleep(0.01)
+
+    return wait
