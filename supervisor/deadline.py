@@ -1,4 +1,4 @@
-"""The total deadline of a check, and the alarm that ends Python code at it. All times are `time.monotonic()` seconds."""
+"""The total deadline of a check, and the alarm that ends Python code at it. Times are `time.monotonic()` seconds."""
 
 from __future__ import annotations
 
@@ -35,17 +35,26 @@ class Deadline:
         return left
 
 
+_armed = False  # a signal that was under way when the block ended finds nobody armed
+
+
 def _expire(_signum: int, _frame: FrameType | None) -> None:
-    raise DeadlineExpired
+    if _armed:
+        raise DeadlineExpired
 
 
 @contextmanager
 def alarm(deadline: Deadline) -> Iterator[None]:
     """Raise DeadlineExpired in the main thread at the deadline, and again every 0.1 s until the block ends: an
     exception raised inside a `__del__` or a callback is lost, the next one is not."""
+    global _armed
     signal.signal(signal.SIGALRM, _expire)
-    signal.setitimer(signal.ITIMER_REAL, max(deadline.at - time.monotonic(), 1e-6), 0.1)
+    _armed = True
     try:
+        signal.setitimer(signal.ITIMER_REAL, max(deadline.at - time.monotonic(), 1e-6), 0.1)
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        try:
+            _armed = False
+        finally:  # the alarm may go off right here
+            signal.setitimer(signal.ITIMER_REAL, 0)

@@ -8,11 +8,12 @@ from typing import Protocol
 
 from supervisor.deadline import Deadline
 from supervisor.model import Certificate, CheckFailure, Metric, ResolvedTarget, Timings
+from supervisor.processes import Seen
 
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
-    """One line of `checkvisor check`: what was done when, what was seen, what was expected. Masked where it is shown."""
+    """One line of `checkvisor check`: what was done when, what was seen and what was expected."""
 
     at_ms: float
     step: str
@@ -37,10 +38,23 @@ class Outcome:
     certificate: Certificate | None = None
 
 
-class CheckContext:
-    """What the worker lends to a checker for one run: the deadline, the current place, the trace, the process report."""
+class Ending(Protocol):
+    """What a check has to end after its verdict, such as a command that ignores SIGTERM. It keeps the slot busy."""
 
-    __slots__ = ("_mark", "deadline", "path", "phase", "report_process", "steps")
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to end; quick."""
+        ...
+
+    def finish(self) -> tuple[Seen, ...]:
+        """End it, in a few seconds at most; what could not be ended (stuck in the kernel, not ours to kill) is told."""
+        ...
+
+
+class CheckContext:
+    """What the worker lends to a checker for one run: deadline, current place, trace, process report."""
+
+    __slots__ = ("_mark", "deadline", "endings", "path", "phase", "report_process", "steps")
 
     def __init__(
         self,
@@ -54,6 +68,7 @@ class CheckContext:
         self.phase = "internal"
         self.path = "worker"
         self.steps: list[TraceStep] | None = [] if trace else None
+        self.endings: list[Ending] = []
         self._mark = mark
         self.report_process = report_process or (lambda _pgid: None)
 
@@ -63,6 +78,10 @@ class CheckContext:
         self.path = path
         if self._mark is not None:
             self._mark(phase, path)
+
+    def defer(self, ending: Ending) -> None:
+        """Have this ended after the verdict, however the check ends."""
+        self.endings.append(ending)
 
     def note(self, step: str, seen: str = "", expected: str | None = None, outcome: str = "ok") -> None:
         """Add a step to the trace, when there is one."""
