@@ -1,4 +1,4 @@
-"""Connections to the database: the one writer's engine, and the reader's recipe that works in every state of the writer.
+"""Connections to the database: the one writer's engine, and the reader's recipe for every state of the writer.
 
 The writer: WAL, `synchronous=FULL`, every transaction starts with BEGIN IMMEDIATE. The reader never creates a file,
 never writes, and holds a short transaction for each request. No process opens the file in any other way while SQLite
@@ -98,15 +98,15 @@ class ReadError(CheckvisorError):
     """The database gave no answer; `str()` says why."""
 
 
-class NoDatabase(ReadError):
+class NoDatabaseError(ReadError):
     """There is no database yet, or the supervisor is just making it."""
 
 
-class Unreadable(ReadError):
+class UnreadableError(ReadError):
     """The database is there and can't be read: rights, corrupt, another version, locked, no WAL index."""
 
 
-class TooSlow(Unreadable):
+class TooSlowError(UnreadableError):
     """The reader's own deadline passed."""
 
 
@@ -155,7 +155,7 @@ class _Kept:
 class Reader:
     """Reads the database at `path`, one connection a thread, in whatever state the writer is.
 
-    `with reader.read() as reading:` raises NoDatabase or Unreadable, also for what goes wrong inside the block.
+    `with reader.read() as reading:` raises NoDatabaseError or UnreadableError, also for what goes wrong inside the block.
     """
 
     def __init__(self, path: Path, *, deadline_s: float = READ_DEADLINE_S) -> None:
@@ -189,7 +189,7 @@ class Reader:
             if stale:
                 self._drop(kept)
         if stale and self._look().content != files.content:
-            raise Unreadable(f"{self.path} was changed while it was read: the supervisor is starting; try again")
+            raise UnreadableError(f"{self.path} was changed while it was read: the supervisor is starting; try again")
 
     def close(self) -> None:
         """Close the connections of all threads."""
@@ -204,11 +204,11 @@ class Reader:
         try:
             found = self.path.stat()
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise NoDatabase(f"there is no database {self.path} yet: is the supervisor running?") from error
+            raise NoDatabaseError(f"there is no database {self.path} yet: is the supervisor running?") from error
         except OSError as error:
-            raise Unreadable(f"{self.path} can't be reached: {error.strerror}") from error
+            raise UnreadableError(f"{self.path} can't be reached: {error.strerror}") from error
         if found.st_size == 0:
-            raise NoDatabase(f"the database {self.path} is still empty: the supervisor is starting")
+            raise NoDatabaseError(f"the database {self.path} is still empty: the supervisor is starting")
         wal, index = _stat(f"{self.path}-wal"), _stat(f"{self.path}-shm")
         return _Files(
             (found.st_dev, found.st_ino),
@@ -224,7 +224,7 @@ class Reader:
             return kept
         self._drop(kept)
         if files.index is None:  # opening would create the index as this user, and block the supervisor's next start
-            raise Unreadable(
+            raise UnreadableError(
                 f"{self.path}-wal has content but {self.path}-shm is missing: start the supervisor, it makes it anew"
             )
         kept = self._connect(files, "mode=ro")
@@ -240,9 +240,7 @@ class Reader:
         uri = f"file:{quote(str(self.path))}?{parameters}"
 
         def connect() -> sqlite3.Connection:
-            raw = sqlite3.connect(
-                uri, uri=True, timeout=READ_TIMEOUT_S, isolation_level=None, check_same_thread=False
-            )
+            raw = sqlite3.connect(uri, uri=True, timeout=READ_TIMEOUT_S, isolation_level=None, check_same_thread=False)
             raw.execute("PRAGMA query_only=1")
             raw.set_progress_handler(kept.expired, _STEPS_BETWEEN_LOOKS)
             return raw
@@ -271,19 +269,19 @@ class Reader:
                 raise
             row = None
         if row is None:
-            raise NoDatabase(f"the database {self.path} has no tables yet: the supervisor is starting")
+            raise NoDatabaseError(f"the database {self.path} has no tables yet: the supervisor is starting")
         if row[0] != HEAD:
             newer = "newer: update and restart this program" if row[0] > HEAD else "older: restart the supervisor"
-            raise Unreadable(f"{self.path} has schema {row[0]}, this program reads {HEAD}; the file is {newer}")
+            raise UnreadableError(f"{self.path} has schema {row[0]}, this program reads {HEAD}; the file is {newer}")
 
     def _explain(self, error: BaseException) -> ReadError:
         code = error_code(error)
         reason = str(sqlite_error(error) or error)
         if code == sqlite3.SQLITE_INTERRUPT:
-            return TooSlow(f"the query took longer than {self._deadline_s:g} s and was ended")
+            return TooSlowError(f"the query took longer than {self._deadline_s:g} s and was ended")
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            return Unreadable(f"{self.path} is not a sound Checkvisor database: {reason}")
-        return Unreadable(f"{self.path} can't be read: {reason}")
+            return UnreadableError(f"{self.path} is not a sound Checkvisor database: {reason}")
+        return UnreadableError(f"{self.path} can't be read: {reason}")
 
 
 def _stat(path: str) -> os.stat_result | None:

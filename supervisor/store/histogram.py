@@ -51,7 +51,7 @@ def encode(counts: dict[int, int]) -> bytes:
     for bucket, count in counts.items():
         while count > _COUNT_MASK:
             records.append(bucket << _COUNT_BITS | _COUNT_MASK)
-            count -= _COUNT_MASK  # noqa: PLW2901
+            count -= _COUNT_MASK
         records.append(bucket << _COUNT_BITS | count)
     return struct.pack(f"<{len(records)}I", *records)
 
