@@ -1,0 +1,62 @@
+"""Everything that is asked of the database by those who only read it: the web app and the command line.
+
+Each function takes an open connection of `connect.py` and fetches all it needs at once: no cursor stays open, so the
+write-ahead log can be reset. No query reads raw results across targets: the latest of every target stands in
+`target_states`, history in `rollups` (tests/webui/test_plans.py holds this with EXPLAIN QUERY PLAN).
+"""
+
+from supervisor.store.histogram import merge, quantiles
+from supervisor.store.read.history import durations, list_incidents, results
+from supervisor.store.read.rows import (
+    DAY_MS,
+    HOUR_MS,
+    DayRow,
+    DeadLetterRow,
+    EndpointRow,
+    EventRow,
+    Fingerprint,
+    IncidentRow,
+    ResultRow,
+    RollupRow,
+    TargetRow,
+)
+from supervisor.store.read.targets import (
+    all_meta,
+    all_targets,
+    buckets,
+    fingerprint,
+    highest_version,
+    one_target,
+    target_rollups,
+)
+from supervisor.store.read.webhooks import acknowledged, dead_letters, endpoints, events
+
+__all__ = [
+    "DAY_MS",
+    "HOUR_MS",
+    "DayRow",
+    "DeadLetterRow",
+    "EndpointRow",
+    "EventRow",
+    "Fingerprint",
+    "IncidentRow",
+    "ResultRow",
+    "RollupRow",
+    "TargetRow",
+    "acknowledged",
+    "all_meta",
+    "all_targets",
+    "buckets",
+    "dead_letters",
+    "durations",
+    "endpoints",
+    "events",
+    "fingerprint",
+    "highest_version",
+    "list_incidents",
+    "merge",
+    "one_target",
+    "quantiles",
+    "results",
+    "target_rollups",
+]

@@ -1,0 +1,140 @@
+"""Targets, their states and their rollups."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, func, select
+
+from supervisor.store.read.rows import DayRow, Fingerprint, RollupRow, TargetRow
+from supervisor.store.tables import meta, rollups, target_states, targets
+
+_LATEST = (
+    targets.c.id,
+    targets.c.key,
+    targets.c.name,
+    targets.c.type,
+    targets.c.target,
+    targets.c.group_name,
+    targets.c.enabled,
+    targets.c.interval_ms,
+    targets.c.timeout_ms,
+    targets.c.labels,
+    targets.c.first_result_at,
+    target_states.c.state,
+    target_states.c.since,
+    target_states.c.consecutive,
+    target_states.c.version,
+    target_states.c.last_timestamp,
+    target_states.c.last_success,
+    target_states.c.last_matched,
+    target_states.c.last_duration_ms,
+    target_states.c.last_status_detail,
+    target_states.c.last_failure,
+    target_states.c.last_warning,
+    target_states.c.next_due_at,
+    target_states.c.in_maintenance,
+    target_states.c.matched_total,
+    target_states.c.failed_total,
+    target_states.c.missed_total,
+    target_states.c.lost_total,
+    target_states.c.incident_id,
+)
+_DETAIL = (
+    target_states.c.certificate,
+    target_states.c.timings,
+    target_states.c.metrics,
+)
+_CONFIG = (
+    targets.c.config,
+    targets.c.expect,
+    target_states.c.run_first_failure,
+    target_states.c.run_started_at,
+)
+
+
+def all_meta(connection: Connection) -> dict[str, str]:
+    """Every key of `meta`."""
+    return {row.key: row.value for row in connection.execute(select(meta)).fetchall()}
+
+
+def fingerprint(connection: Connection) -> Fingerprint:
+    """One pass over the states."""
+    state = target_states.c
+    counted = state.matched_total + state.failed_total + state.missed_total + state.lost_total
+    query = select(
+        func.coalesce(func.max(state.version), 0),
+        func.coalesce(func.max(state.last_timestamp), 0),
+        func.coalesce(func.sum(counted), 0),
+        func.count(),
+    )
+    return Fingerprint(*tuple(connection.execute(query).one()))
+
+
+def highest_version(connection: Connection) -> int:
+    """The version of the latest change of any state; 0 before the first."""
+    return int(connection.execute(select(func.coalesce(func.max(target_states.c.version), 0))).scalar_one())
+
+
+def all_targets(connection: Connection, *, detail: bool = False) -> list[TargetRow]:
+    """Every target that is configured now, in file order; `detail` adds certificate, timings and metrics."""
+    columns = _LATEST + _DETAIL if detail else _LATEST
+    query = (
+        select(*columns)
+        .select_from(targets.outerjoin(target_states, target_states.c.target_id == targets.c.id))
+        .where(targets.c.removed_at.is_(None))
+        .order_by(targets.c.position, targets.c.id)
+    )
+    return [TargetRow(*tuple(row)) for row in connection.execute(query).fetchall()]
+
+
+def one_target(connection: Connection, key: str) -> TargetRow | None:
+    """One target with all that is known of it now; None if it is not configured (any more)."""
+    query = (
+        select(*_LATEST, *_DETAIL, *_CONFIG)
+        .select_from(targets.outerjoin(target_states, target_states.c.target_id == targets.c.id))
+        .where(targets.c.key == key, targets.c.removed_at.is_(None))
+    )
+    row = connection.execute(query).one_or_none()
+    return TargetRow(*tuple(row)) if row is not None else None
+
+
+def buckets(connection: Connection, step_ms: int, from_ms: int, to_ms: int) -> list[DayRow]:
+    """The counts of all targets in the buckets from `from_ms` (inclusive) to `to_ms` (exclusive)."""
+    column = rollups.c
+    query = select(
+        column.target_id,
+        column.bucket,
+        column.matched,
+        column.failed,
+        column.degraded,
+        column.missed,
+        column.lost,
+        column.maintenance,
+        column.covered_ms,
+        column.duration_sum,
+    ).where(column.step == step_ms, column.bucket >= from_ms, column.bucket < to_ms)
+    return [DayRow(*tuple(row)) for row in connection.execute(query).fetchall()]
+
+
+def target_rollups(connection: Connection, target_id: int, step_ms: int, from_ms: int, to_ms: int) -> list[RollupRow]:
+    """The buckets of one target, oldest first."""
+    column = rollups.c
+    query = (
+        select(
+            column.bucket,
+            column.matched,
+            column.failed,
+            column.degraded,
+            column.missed,
+            column.lost,
+            column.maintenance,
+            column.covered_ms,
+            column.duration_sum,
+            column.duration_min,
+            column.duration_max,
+            column.histogram,
+            column.timings_sum,
+        )
+        .where(column.target_id == target_id, column.step == step_ms, column.bucket >= from_ms, column.bucket < to_ms)
+        .order_by(column.bucket)
+    )
+    return [RollupRow(*tuple(row)) for row in connection.execute(query).fetchall()]
