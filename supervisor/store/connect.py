@@ -155,7 +155,7 @@ class _Kept:
 class Reader:
     """Reads the database at `path`, one connection a thread, in whatever state the writer is.
 
-    `with reader.read() as reading:` raises NoDatabaseError or UnreadableError, also for what goes wrong inside the block.
+    `with reader.read() as reading:` raises NoDatabaseError or UnreadableError, also for what goes wrong in the block.
     """
 
     def __init__(self, path: Path, *, deadline_s: float = READ_DEADLINE_S) -> None:

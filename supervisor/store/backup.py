@@ -1,0 +1,70 @@
+"""`checkvisor backup FILE`: a consistent copy of a database that is in use, in one step."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from supervisor.errors import StoreError
+from supervisor.store.connect import READ_TIMEOUT_S
+
+
+def copy(source: sqlite3.Connection, to: Path) -> None:
+    """Copy a database into a new file, in one step: small steps never end beside a writer."""
+    with closing(sqlite3.connect(to)) as target:
+        source.backup(target, pages=-1)
+
+
+def backup(database: Path, to: Path) -> None:
+    """Copy `database` to `to`, checked, without `meta.source`: a restored copy gets a new source and so never uses an
+    event id twice. The copy appears under its name only when it is whole. Raises StoreError with a sentence."""
+    if not database.exists():
+        raise StoreError(f"there is no database {database}: nothing to back up")
+    if to.is_dir():
+        raise StoreError(f"{to} is a directory: name the file to write")
+    if to.exists() and to.samefile(database):
+        raise StoreError(f"{to} is the database itself: name another file")
+    part = to.with_name(f".{to.name}.{os.getpid()}.part")
+    try:
+        _fill(part, database)
+        part.replace(to)
+        _sync_directory(to.parent)
+    except (sqlite3.Error, OSError) as error:
+        raise StoreError(f"the backup of {database} to {to} failed: {error}") from error
+    finally:
+        for leftover in (part, Path(f"{part}-wal"), Path(f"{part}-shm"), Path(f"{part}-journal")):
+            with suppress(FileNotFoundError):  # it is not there when all went well
+                leftover.unlink()
+
+
+def _fill(part: Path, database: Path) -> None:
+    os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o640))
+    with closing(_open(database)) as source:
+        copy(source, part)
+    with closing(sqlite3.connect(part, isolation_level=None)) as made:
+        found = made.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if found != "ok":
+            raise StoreError(f"{database} is damaged: {found}; the backup was not kept")
+        made.execute("PRAGMA journal_mode=DELETE").fetchone()  # one file, complete in itself
+        made.execute("DELETE FROM meta WHERE key = 'source'")
+    with part.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _open(database: Path) -> sqlite3.Connection:
+    """Read-only beside a writer; as an immutable file when nobody has it open and its side files are gone."""
+    wal, index = Path(f"{database}-wal"), Path(f"{database}-shm")
+    at_rest = not index.exists() and not (wal.exists() and wal.stat().st_size)
+    parameters = "mode=ro&immutable=1" if at_rest else "mode=ro"
+    return sqlite3.connect(f"file:{quote(str(database))}?{parameters}", uri=True, timeout=READ_TIMEOUT_S)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
