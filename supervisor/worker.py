@@ -106,7 +106,8 @@ def _duration(value_ms: float) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _masker(secrets: tuple[Secret, ...]) -> Masker:
+def masker(secrets: tuple[Secret, ...]) -> Masker:
+    """The masker of these secrets; made once."""
     return Masker(secrets)
 
 
@@ -116,7 +117,7 @@ class _Shown:
     __slots__ = ("_masker",)
 
     def __init__(self, secrets: tuple[Secret, ...]) -> None:
-        self._masker = _masker(secrets) if secrets else None
+        self._masker = masker(secrets) if secrets else None
 
     def text(self, value: str, limit: int) -> str:
         if not value:

@@ -1,0 +1,381 @@
+"""The pool: hands runs to workers, watches their deadlines, gives back verdicts. Single-threaded, driven by the loop.
+
+A worker that was used last is used first: its caches are warm. When none is idle, a worker that has just begun gets one
+more check ahead, so that it need not wait for us in between; what it has not begun is taken back as soon as another
+worker has nothing to do, or when it hangs or dies.
+"""
+
+from __future__ import annotations
+
+import selectors
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import replace
+
+from supervisor.errors import StartError
+from supervisor.model import CheckFailure, CheckResult
+from supervisor.pool.crew import Crew
+from supervisor.pool.orphans import Orphans
+from supervisor.pool.slot import Slot
+from supervisor.pool.starter import Plan
+from supervisor.pool.types import Finished, Freed, PoolStats, Run, Stuck, Verdict, WorkerStat
+from supervisor.pool.wire import FREED, RETIRING, VERDICT, Catalogue, Frame
+from supervisor.processes import become_subreaper, look
+from supervisor.worker import REGISTRY, expired_failure, internal_failure
+
+_GRACE_S = 1.0  # after the deadline, for a worker whose verdict is due
+_AFTER_VERDICT_S = 4.0
+_CANCEL_S = 1.0
+_AHEAD_WITHIN_S = 0.05  # only a worker that began this recently gets a check ahead
+_TAKE_BACK_AFTER_S = 0.005
+_STALL_S = 0.5
+_NEVER = float("inf")
+_START_WITHIN_S = 90.0
+_MEMORY_LIMIT = 256 * 1024 * 1024
+
+
+class Pool:
+    """`size` worker processes, one check at a time each. `registry` names the module whose CHECKERS they use."""
+
+    def __init__(
+        self,
+        size: int,
+        selector: selectors.BaseSelector,
+        *,
+        registry: str = REGISTRY,
+        max_checks: int = 10_000,
+        max_memory_bytes: int = _MEMORY_LIMIT,
+    ) -> None:
+        self._size = size
+        self._selector = selector
+        self._catalogue = Catalogue()
+        self._plan = Plan(-1, -1, self._catalogue.descriptor, registry, max_checks, max_memory_bytes)
+        self._orphans = Orphans()
+        self._idle: list[Slot] = []  # a stack
+        self._busy: dict[Slot, None] = {}  # in the order in which their runs began
+        self._waiting: deque[Run] = deque()
+        self._out: list[Verdict] = []
+        self._wake = 0.0
+        self._stopped = False
+        self._crew: Crew
+
+    # --- what the loop calls --------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the workers; returns when the first is ready. Raises StartError if none can be started."""
+        become_subreaper()
+        try:
+            self._crew = Crew(
+                self._size,
+                self._selector,
+                self._plan,
+                frame=self._on_frame,
+                joined=self._on_joined,
+                lost=self._on_lost,
+                ended=self._on_ended,
+            )
+        except OSError as error:
+            raise StartError(f"the worker pool could not be set up: {error}") from error
+        deadline = time.monotonic() + _START_WITHIN_S
+        while not self._idle:
+            now = time.monotonic()
+            wake = self._crew.turn(now)
+            failed = self._crew.failures and not self._crew.starting()
+            if failed or now > deadline:
+                reason = self._crew.stats().last_start_error or f"none was ready within {_START_WITHIN_S:g} s"
+                self.stop(1.0)
+                raise StartError(f"no worker process could be started, so no check would ever run: {reason}")
+            self._crew.wait(max(0.0, min(wake - now, 0.1)))
+
+    def free(self) -> int:
+        """How many runs are welcome now."""
+        return max(0, len(self._idle) + sum(1 for _ in self._with_room(time.monotonic())) - len(self._waiting))
+
+    def submit(self, run: Run) -> None:
+        """Run this as soon as a worker can. Never blocks."""
+        self._waiting.append(run)
+        self._dispatch(time.monotonic())
+
+    def ready(self, fileobj: object, mask: int) -> None:
+        """A descriptor that the pool registered can be read."""
+        self._crew.ready(fileobj, mask)
+
+    def turn(self, now: float) -> list[Verdict]:
+        """What happened since the last turn, in order. Kills what is late, replaces what died."""
+        if now >= self._wake:
+            self._upkeep(now)
+        out, self._out = self._out, []
+        return out
+
+    def next_wake(self) -> float:
+        """Monotonic time by which `turn` must be called again."""
+        return self._wake
+
+    def cancel(self, run_id: int) -> None:
+        """End this run without a verdict: a worker that has begun it is told to leave, and killed after 1 s."""
+        for run in self._waiting:
+            if run.id == run_id:
+                self._waiting.remove(run)
+                self._release(run)
+                return
+        for slot in self._busy:
+            if slot.ahead is not None and slot.ahead.id == run_id:
+                self._cancel_ahead(slot, slot.ahead)
+                return
+            if slot.current is not None and slot.current.id == run_id:
+                self._cancel(slot)
+                return
+
+    def forget(self, keep: frozenset[str]) -> None:
+        """After a reload: the ids of all targets; what the pool remembers of others goes."""
+        self._catalogue.forget(keep)
+
+    def stop(self, grace_s: float) -> None:
+        """End all workers and commands: TERM, `grace_s`, KILL. No verdicts any more."""
+        if self._stopped:
+            return
+        self._stopped = True
+        for slot in list(self._busy):
+            self._recall(slot)
+            slot.cancelled = True
+        self._waiting.clear()
+        self._crew.close(grace_s, self._last_turn)
+        self._catalogue.close()
+        self._idle.clear()
+        self._busy.clear()
+        self._wake = _NEVER
+
+    def stats(self) -> PoolStats:
+        """The pool at a glance."""
+        now = time.monotonic()
+        slots = list(self._crew.slots.values())
+        workers = tuple(
+            WorkerStat(
+                slot.pid,
+                slot.current.target.id if slot.current else None,
+                now - slot.started if slot.current else 0.0,
+                slot.checks,
+            )
+            for slot in slots
+        )
+        hung = tuple(
+            Stuck(slot.current.target.id, (seen,))
+            for slot in slots
+            if slot.killed_late and slot.current and slot.kill_at == _NEVER and (seen := look(slot.pid))
+        )
+        return replace(
+            self._crew.stats(),
+            busy=len(self._busy),
+            idle=len(self._idle),
+            waiting=len(self._waiting),
+            stuck=self._orphans.stuck(now) + hung,
+            workers=workers,
+        )
+
+    # --- giving out work ------------------------------------------------------------------------------------------------
+
+    def _with_room(self, now: float) -> Iterator[Slot]:
+        """Busy workers that may get one more check, the latest beginner first."""
+        for slot in reversed(self._busy):
+            if now - slot.started > _AHEAD_WITHIN_S:
+                return
+            if slot.ahead is None and slot.takes_work and not slot.verdict_sent and not slot.cancelled:
+                yield slot
+
+    def _dispatch(self, now: float) -> None:
+        while self._idle and (self._waiting or self._level(now)):
+            slot = self._idle.pop()
+            if slot.takes_work:
+                run = self._waiting.popleft()
+                slot.put(self._catalogue.order(run.id, run.target))
+                self._begin(slot, run, now)
+        while self._waiting and (roomy := next(self._with_room(now), None)) is not None:
+            run = self._waiting.popleft()
+            roomy.put(self._catalogue.order(run.id, run.target))
+            roomy.ahead = run
+            self._wake = min(self._wake, roomy.started + _TAKE_BACK_AFTER_S) if self._idle else self._wake
+
+    def _begin(self, slot: Slot, run: Run, now: float) -> None:
+        slot.current = run
+        slot.ahead = None
+        slot.started = now
+        slot.verdict_sent = False
+        slot.cancelled = False
+        slot.kill_at = now + run.target.timeout_s + _GRACE_S
+        self._busy.pop(slot, None)
+        self._busy[slot] = None
+        self._wake = min(self._wake, slot.kill_at)
+
+    def _level(self, now: float) -> bool:
+        """Nobody waits behind a slow check while a worker is idle: whether one was taken back, and waits for that."""
+        for slot in self._busy:
+            if slot.ahead is None:
+                continue
+            due = slot.started + _TAKE_BACK_AFTER_S
+            if now < due:
+                self._wake = min(self._wake, due)
+                return False
+            self._recall(slot)
+            return bool(self._waiting)
+        return False
+
+    def _recall(self, slot: Slot) -> None:
+        """Take back what this worker has not begun."""
+        taken = slot.take_back()
+        for run in (slot.ahead, slot.current):
+            if run is not None and run.id in taken:
+                self._catalogue.release(run.id)
+                self._waiting.appendleft(run)
+                if run is slot.ahead:
+                    slot.ahead = None
+                else:  # it has not even begun that: it is idle, but the last that should get work
+                    slot.current = None
+                    slot.kill_at = _NEVER
+                    self._busy.pop(slot, None)
+                    self._idle.insert(0, slot)
+
+    # --- what comes back ------------------------------------------------------------------------------------------------
+
+    def _on_joined(self, slot: Slot) -> None:
+        self._idle.append(slot)
+        self._dispatch(time.monotonic())
+
+    def _on_frame(self, slot: Slot, frame: Frame) -> None:
+        now = time.monotonic()
+        run = slot.current
+        if run is None or run.id != frame.run_id:
+            return  # a run that was cancelled or given up meanwhile
+        if frame.kind & VERDICT:
+            self._finish(slot, run, frame.payload, frame.started)
+            slot.kill_at = now + _AFTER_VERDICT_S
+            self._wake = min(self._wake, slot.kill_at)
+        if frame.kind & FREED:
+            stuck = frame.payload if not frame.kind & VERDICT else ()
+            self._free(slot, run, stuck or (), now, retiring=bool(frame.kind & RETIRING))
+
+    def _finish(self, slot: Slot, run: Run, result: CheckResult, started: float) -> None:
+        if not slot.verdict_sent and not slot.cancelled:
+            self._out.append(Finished(run, result, max(0.0, started - run.due)))
+        slot.verdict_sent = True
+
+    def _free(self, slot: Slot, run: Run, stuck: tuple[object, ...], now: float, *, retiring: bool) -> None:
+        slot.checks += 1
+        slot.current = None
+        if stuck:
+            self._catalogue.release(run.id)
+            self._orphans.add_stuck(run, stuck, now)  # type: ignore[arg-type]
+            self._wake = now
+        else:
+            self._release(run)
+        if retiring:
+            slot.retiring = True
+            slot.kill_at = now + _GRACE_S
+            self._crew.count_recycled()
+            self._busy.pop(slot, None)
+            self._recall(slot)
+        elif slot.ahead is not None:
+            self._begin(slot, slot.ahead, now)
+        else:
+            self._busy.pop(slot, None)
+            if slot.takes_work:
+                slot.kill_at = _NEVER
+                self._idle.append(slot)
+        self._dispatch(now)
+
+    def _release(self, run: Run) -> None:
+        self._catalogue.release(run.id)
+        self._out.append(Freed(run))
+
+    # --- what goes wrong ------------------------------------------------------------------------------------------------
+
+    def _upkeep(self, now: float) -> None:
+        if self._wake and now - self._wake > _STALL_S:  # we were stopped or blocked, and so perhaps were the workers
+            for slot in self._busy:
+                slot.kill_at += now - self._wake
+        for slot in self._crew.overdue(now):
+            self._late(slot, now)
+        wake = self._crew.turn(now)
+        for run in self._orphans.turn(now):
+            self._release(run)
+        self._wake = min(wake, self._orphans.next_wake(), self._crew.next_kill())
+        self._dispatch(now)
+
+    def _late(self, slot: Slot, now: float) -> None:
+        if slot.killed_late:
+            self._crew.abandon(slot)
+            return
+        self._recall(slot)
+        if slot.current is not None and not slot.verdict_sent:
+            place = self._crew.board.read(slot.row)
+            timeout_s = slot.current.target.timeout_s
+            failure = (
+                expired_failure(place.phase, place.path, timeout_s)
+                if place.phase
+                else internal_failure(f"its worker did nothing for {timeout_s:g} s and was killed")
+            )
+            self._fail(slot, slot.current, failure, now)
+        slot.killed_late = True
+        self._crew.kill(slot)
+
+    def _fail(self, slot: Slot, run: Run, failure: CheckFailure, now: float) -> None:
+        """The verdict of a run whose worker can't give one."""
+        duration_s = max(0.0, now - slot.started)
+        result = CheckResult(
+            target_id=run.target.id,
+            timestamp_ms=int((time.time() - duration_s) * 1000),
+            success=False,
+            matched=False,
+            duration_ms=round(duration_s * 1000, 3),
+            failure=failure,
+        )
+        self._finish(slot, run, result, slot.started)
+
+    def _cancel_ahead(self, slot: Slot, run: Run) -> None:
+        self._recall(slot)
+        if run in self._waiting:
+            self._waiting.remove(run)
+            self._release(run)
+            return
+        self._crew.read(slot)  # it has begun this one, so it has said that the one before is over
+        if slot.current is run:
+            self._cancel(slot)
+
+    def _cancel(self, slot: Slot) -> None:
+        self._recall(slot)
+        if slot.current is None:
+            run = self._waiting.popleft()
+            self._release(run)
+            return
+        slot.cancelled = True
+        now = time.monotonic()
+        slot.tell_to_leave(now + _CANCEL_S)
+        self._wake = min(self._wake, slot.kill_at)
+
+    def _on_lost(self, slot: Slot) -> None:
+        """A worker's pipe has ended: nothing more is given to it; how it ended is known in a moment."""
+        if slot in self._idle:
+            self._idle.remove(slot)
+        self._busy.pop(slot, None)
+        self._wake = 0.0
+
+    def _on_ended(self, slot: Slot, how: str) -> None:
+        now = time.monotonic()
+        self._recall(slot)
+        run = slot.current
+        if run is not None:
+            place = self._crew.board.read(slot.row)
+            self._fail(slot, run, internal_failure(f"worker ended {how}"), now)
+            if place.session:
+                self._catalogue.release(run.id)
+                self._orphans.add_session(run, place, now)
+            else:
+                self._release(run)
+            slot.current = None
+        self._wake = 0.0
+        self._dispatch(now)
+
+    def _last_turn(self, now: float) -> bool:
+        """One turn of the end; whether commands are still being ended."""
+        self._upkeep(now)
+        return self._orphans.any_left(now)
