@@ -1,4 +1,4 @@
-"""Expectations as written: what the loader makes of `expect:` and `warn:`, before a worker compiles it (design section 5).
+"""Expectations as written: what the loader makes of `expect:` and `warn:`, before a worker compiles it (design 5).
 
 `not` is resolved here: `not: {json: {path: P, OPS}}` is a JsonRule whose operators are `(Not(OPS),)`, and
 `not: {exists: true}` is `Exists(False)`. A rule without operators means `(Exists(True),)`. Expressions are strings.
@@ -67,7 +67,7 @@ Operator = Equals | Contains | Match | Empty | Exists | Compare | Count | Not
 
 @dataclass(frozen=True, slots=True)
 class TextRule:
-    """Operators on the whole text. `key` is what the user wrote (`contains`, `regex`, `equals`, `not` ...): it is shown."""
+    """Operators on the whole text. `key` is what the user wrote (`contains`, `regex`, `not` ...): it is shown."""
 
     key: str
     operators: tuple[Operator, ...]

@@ -1,0 +1,74 @@
+"""From the bytes of a body to text: which encoding they are in (design section 4.1). Pure.
+
+Order: byte order mark, charset of the header, declaration in the document (XML declaration, HTML meta), UTF-8. What
+does not decode becomes U+FFFD.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from functools import lru_cache
+
+_BOMS = (  # the longer marks first: UTF-32 LE begins like UTF-16 LE
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_CHARSET = re.compile(r"""(?:^|;)\s*charset\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;"']+))""", re.IGNORECASE)
+_XML_DECLARATION = re.compile(rb"""<\?xml\s[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']""")
+_META = re.compile(rb"""<meta\s[^>]{0,400}?charset\s*=\s*["']?\s*([A-Za-z0-9._:-]{1,40})""", re.IGNORECASE)
+_META_WINDOW = 4096
+_WIDE = ("utf-16", "utf-32", "utf_16", "utf_32")
+# Codecs of Python that are no charsets of the web, or that can't replace what does not decode.
+_REFUSED = frozenset({"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "utf-7", "mbcs", "oem"})
+
+
+@lru_cache(maxsize=256)
+def known_encoding(name: str) -> str | None:
+    """Python's name of the charset, or None for one it does not know."""
+    try:
+        info = codecs.lookup(name.strip())
+        b"".decode(info.name)  # refuses codecs that are no text encodings, such as hex and zip
+    except (LookupError, ValueError):
+        return None
+    if info.name in _REFUSED or info.name.replace("_", "-") in _REFUSED:
+        return None
+    return "utf-8" if info.name in ("utf-8-sig", "ascii") else info.name
+
+
+@lru_cache(maxsize=256)
+def header_encoding(content_type: str) -> str | None:
+    """The charset that a Content-Type names, if there is one and it is known."""
+    found = _CHARSET.search(content_type)
+    if not found:
+        return None
+    name = known_encoding(found.group(1) or found.group(2) or found.group(3) or "")
+    return {"utf-16": "utf-16-be", "utf-32": "utf-32-be"}.get(name, name) if name else None  # no mark: RFC 2781, 4.3
+
+
+def find_encoding(content: bytes, content_type: str) -> tuple[str, int]:
+    """The encoding, and the length of the mark that is not part of the text."""
+    for mark, encoding in _BOMS:
+        if content.startswith(mark):
+            return encoding, len(mark)
+    return header_encoding(content_type) or _declared_encoding(content) or "utf-8", 0
+
+
+def _declared_encoding(content: bytes) -> str | None:
+    if not content[:256].lstrip().startswith(b"<"):
+        return None
+    head = content[:_META_WINDOW]
+    found = _XML_DECLARATION.match(head) or _META.search(head)
+    if not found:
+        return None
+    name = known_encoding(found.group(1).decode("ascii"))
+    # A declaration that could be read as ASCII is not in UTF-16, whatever it says (WHATWG HTML, 13.2.3.2).
+    return "utf-8" if name and name.startswith(_WIDE) else name
+
+
+def decode(content: bytes, encoding: str, skip: int = 0) -> str:
+    """The text; what does not decode is U+FFFD."""
+    return (content[skip:] if skip else content).decode(encoding, "replace")
