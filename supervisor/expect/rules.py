@@ -10,7 +10,7 @@ from supervisor.expect.content import Content
 from supervisor.expect.markup import MarkupLostError, MarkupMismatchError
 from supervisor.expect.operators import ABSENT, Absent, Kind, holds, holds_all
 from supervisor.expect.select import SelectError, Selection, select_css, select_json, select_xpath
-from supervisor.expect.spec import BodyRule, Contains, CssRule, JsonRule, Match, Operator, TextRule, XpathRule
+from supervisor.expect.spec import BodyRule, Contains, Count, CssRule, JsonRule, Match, Operator, TextRule, XpathRule
 from supervisor.expect.strictjson import NotJsonError
 from supervisor.model import CheckFailure, JsonValue
 from supervisor.text import HIDDEN, MISSING, count, is_sensitive
@@ -112,13 +112,10 @@ def _judge_text(operators: tuple[Operator, ...], content: Content, place: Place)
 
 
 def _text_sentence(each: Operator, content: Content, place: Place) -> str:
-    if isinstance(each, Contains | Match):
-        size = len(content.text)
-        what = f"{place.subject} ({count(size)} characters)" if size else f"{place.subject} is empty: it"
-        verb = "contain" if isinstance(each, Contains) else "match"
-        wanted = describe.inline(each.value) if isinstance(each, Contains) else describe.short(each.pattern)
-        return f"{what} does not {verb} {wanted}"
-    return describe.sentence(place.subject, each, content.text, Kind.TEXT, 1)
+    text = content.text
+    if not text and isinstance(each, Contains | Match):
+        return f"{place.subject} is empty, expected: {describe.expected((each,), Kind.TEXT)}"
+    return describe.sentence(place.subject, each, text, Kind.TEXT, 1)
 
 
 def _judge_selection(
@@ -135,14 +132,14 @@ def _judge_selection(
                 return None
             continue
         if not some:
-            of = f"value {position + 1} of {count(nodes)} of " if nodes > 1 else ""
-            return _mismatch(operators, value, kind, nodes, place, f"{of}{place.subject}")
+            lead = f"value {position + 1} of {count(nodes)} of " if nodes > 1 else ""
+            return _mismatch(operators, value, kind, nodes, place, lead)
         if position == 0:
             first = value
     if not some:
         return None
-    subject = f"none of {count(nodes)} values of {place.subject} holds; the first" if nodes > 1 else place.subject
-    return _mismatch(operators, first, kind, nodes, place, subject)
+    lead = f"none of {count(nodes)} values holds; the first of " if nodes > 1 else ""
+    return _mismatch(operators, first, kind, nodes, place, lead)
 
 
 def _judge_value(
@@ -150,7 +147,7 @@ def _judge_value(
 ) -> CheckFailure | None:
     if holds_all(operators, value, kind, nodes):
         return None
-    return _mismatch(operators, value, kind, nodes, place, place.subject)
+    return _mismatch(operators, value, kind, nodes, place, "")
 
 
 def _mismatch(
@@ -159,9 +156,10 @@ def _mismatch(
     kind: Kind,
     nodes: int,
     place: Place,
-    subject: str,
+    lead: str,
 ) -> CheckFailure:
     failing = next(each for each in operators if not holds(each, value, kind, nodes))
+    subject = place.subject if isinstance(failing, Count) else f"{lead}{place.subject}"
     message = describe.sentence(subject, failing, value, kind, nodes)
     actual = describe.actual_of(failing, value, kind, nodes)
     return place.failure(message, describe.expected(operators, kind), actual)

@@ -220,6 +220,10 @@ class _AnyNamespace(GenericTranslator):
         return translated
 
 
+def _bare(error: Exception) -> str:
+    return str(error).rstrip(". ")
+
+
 _HTML = HTMLTranslator()
 _XML_ANY = _AnyNamespace()
 _XML_PLAIN = GenericTranslator()
@@ -232,11 +236,11 @@ def compiled_css(selector: str, is_xml: bool) -> Any:
     try:
         return etree.XPath(_css_to_xpath(selector, is_xml), smart_strings=False)
     except SelectorError as error:
-        raise ValueError(f"not a CSS selector that is understood here: {error}") from error
+        raise ValueError(f"not a CSS selector that is understood here: {_bare(error)}") from error
     except RecursionError as error:
         raise ValueError("the selector is nested too deeply") from error
     except (etree.XPathError, ValueError) as error:
-        raise ValueError(f"the selector can't be used: {error}") from error
+        raise ValueError(f"the selector can't be used: {_bare(error)}") from error
 
 
 def _css_to_xpath(selector: str, is_xml: bool) -> str:
@@ -254,7 +258,7 @@ def compiled_xpath(path: str, namespaces: tuple[tuple[str, str], ...]) -> Any:
     try:
         return etree.XPath(path, namespaces={"re": EXSLT_REGEXP} | dict(namespaces), smart_strings=False)
     except (etree.XPathError, TypeError, ValueError) as error:
-        raise ValueError(f"not an XPath 1.0 expression: {error}") from error
+        raise ValueError(f"not an XPath 1.0 expression: {_bare(error)}") from error
 
 
 def evaluate(compiled: Any, root: Any) -> Any:
@@ -262,7 +266,7 @@ def evaluate(compiled: Any, root: Any) -> Any:
     try:
         return compiled(root)
     except (etree.XPathError, TypeError, ValueError, re.error, RecursionError) as error:
-        raise SelectError(f"the expression can't be evaluated: {error}") from error
+        raise SelectError(f"the expression can't be evaluated: {_bare(error)}") from error
 
 
 def select_css(root: Any, is_xml: bool, selector: str, attribute: str | None) -> Selection:
