@@ -1,0 +1,30 @@
+"""The web app: a status page, a JSON API and metrics over the supervisor's database. It reads, nothing else.
+
+    request -> security -> db (one short read transaction) -> view (pure) -> pages (HTML), api (JSON), metrics, badges
+
+`create_app()` builds it from CHECKVISOR_* variables (settings.py); `serve.serve()` runs it under gunicorn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flask import Flask
+
+from webui import db, errors, pages, render, security
+from webui.cache import Cache
+from webui.settings import Settings, from_environ
+
+
+def create_app(settings: Settings | None = None, *, now_ms: Callable[[], int] = db.wall_clock_ms) -> Flask:
+    """The WSGI application; without `settings` they come from the environment. Opens no database before a request."""
+    settings = settings or from_environ()
+    app = Flask(__name__)
+    app.config.update(PROVIDE_AUTOMATIC_OPTIONS=False, SEND_FILE_MAX_AGE_DEFAULT=31_536_000, JSON_SORT_KEYS=False)
+    database, cache = db.Database(settings.database, now_ms), Cache()
+    app.extensions["checkvisor"] = database
+    security.install(app, settings)
+    errors.install(app)
+    render.install(app)
+    app.register_blueprint(pages.blueprint(app, database, cache))
+    return app

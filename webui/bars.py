@@ -1,0 +1,118 @@
+"""The geometry of the small pictures in a row: one bar a day, the line of the last hours. Pure: counts in, paths out.
+
+A day without failures is no path at all: all such days are one symbol drawn once for the whole page. Colour is never
+the only sign: a worse day is a taller bar, a day without data a flat line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from supervisor.store.read import DayRow
+
+PITCH = 2  # width of a day
+HEIGHT = 16
+GOOD_TOP = 7  # a good day is 9 high
+_SOME_TOP, _MUCH_TOP = 4, 0
+_MUCH = 0.05  # a day with this part of its results failed is drawn at full height
+RANKS = {"empty": 0, "maintenance": 1, "good": 2, "some": 3, "much": 4}
+NAMES = tuple(RANKS)
+SPARK_POINTS = 12
+SPARK_WIDTH = 4
+SPARK_LEVELS = 10
+
+
+class Bars(NamedTuple):
+    """Paths to be stroked one wide; "" where there is nothing to draw. `empty` is filled: it covers good days."""
+
+    empty: str = ""
+    maintenance: str = ""
+    some: str = ""
+    much: str = ""
+    words: str = ""
+
+
+def severity(row: DayRow | None) -> str:
+    """What a day was: empty, good, some (failures or warnings), much, or maintenance alone."""
+    if row is None:
+        return "empty"
+    judged = row.matched + row.failed
+    if judged == 0:
+        return "maintenance" if row.maintenance else "empty"
+    if row.failed == 0:
+        return "some" if row.degraded else "good"
+    return "much" if row.failed / judged >= _MUCH else "some"
+
+
+def drawn(days: list[str]) -> Bars:
+    """The days of one target (or group) by their severities, oldest first."""
+    found: dict[str, list[str]] = {"maintenance": [], "some": [], "much": []}
+    tops = {"maintenance": GOOD_TOP, "some": _SOME_TOP, "much": _MUCH_TOP}
+    empty: list[str] = []
+    run = 0
+    for index, day in enumerate([*days, "good"]):
+        if day == "empty":
+            run += 1
+            continue
+        if run:
+            empty.append(f"M{(index - run) * PITCH} 0h{run * PITCH}v{HEIGHT}h-{run * PITCH}z")
+            run = 0
+        if day in found:
+            found[day].append(f"M{index * PITCH + 1} {tops[day]}V{HEIGHT}")
+    paths = {name: "".join(parts) for name, parts in found.items()}
+    return Bars(empty="".join(empty), words=_words(days), **paths)
+
+
+def _words(days: list[str]) -> str:
+    bad, none = sum(day in ("some", "much") for day in days), days.count("empty")
+    told = [f"{bad} of {len(days)} days with failures or warnings" if bad else f"no failure in {len(days)} days"]
+    return ", ".join([*told, f"{none} without data"] if none else told)
+
+
+def good_days(length: int) -> str:
+    """The path of the symbol: every day good."""
+    return "".join(f"M{index * PITCH + 1} {GOOD_TOP}V{HEIGHT}" for index in range(length))
+
+
+def spark(means: list[float | None]) -> str:
+    """A line through the mean durations, scaled from 0 to the highest; gaps where there was no result."""
+    known = [value for value in means if value is not None]
+    if len(known) < 2:
+        return ""
+    highest = max(known) or 1.0
+    path: list[str] = []
+    x = y = 0
+    pen_down = False
+    for index, value in enumerate(means):
+        if value is None:
+            pen_down = False
+            continue
+        to_x, to_y = index * SPARK_WIDTH, SPARK_LEVELS - round(value / highest * SPARK_LEVELS)
+        if pen_down:
+            path.append(_step(to_x - x, to_y - y))
+        else:
+            path.append(f"M{to_x} {to_y}l0 0")  # the step of nothing shows a lone point with round caps
+        x, y, pen_down = to_x, to_y, True
+    return "".join(path)
+
+
+def _step(dx: int, dy: int) -> str:
+    return f" {dx}{dy}" if dy < 0 else f" {dx} {dy}"
+
+
+def hourly_means(rows: Mapping[int, DayRow], hours: int, points: int = SPARK_POINTS) -> list[float | None]:
+    """The mean duration of each of `points` equal parts of the window, None where nothing ran."""
+    width = hours // points
+    return [_mean(rows, range(start, start + width)) for start in range(0, hours, width)]
+
+
+def _mean(rows: Mapping[int, DayRow], indexes: range) -> float | None:
+    total, ran = 0.0, 0
+    for index in indexes:
+        row = rows.get(index)
+        if row is not None:
+            total += row.duration_sum
+            ran += row.matched + row.failed + row.maintenance
+    return total / ran if ran else None
