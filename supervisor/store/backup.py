@@ -6,10 +6,9 @@ import os
 import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
-from urllib.parse import quote
 
 from supervisor.errors import StoreError
-from supervisor.store.connect import READ_TIMEOUT_S
+from supervisor.store.connect import open_readonly
 
 
 def copy(source: sqlite3.Connection, to: Path) -> None:
@@ -42,7 +41,7 @@ def backup(database: Path, to: Path) -> None:
 
 def _fill(part: Path, database: Path) -> None:
     os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o640))
-    with closing(_open(database)) as source:
+    with closing(open_readonly(database)) as source:
         copy(source, part)
     with closing(sqlite3.connect(part, isolation_level=None)) as made:
         found = made.execute("PRAGMA integrity_check(1)").fetchone()[0]
@@ -52,14 +51,6 @@ def _fill(part: Path, database: Path) -> None:
         made.execute("DELETE FROM meta WHERE key = 'source'")
     with part.open("rb") as file:
         os.fsync(file.fileno())
-
-
-def _open(database: Path) -> sqlite3.Connection:
-    """Read-only beside a writer; as an immutable file when nobody has it open and its side files are gone."""
-    wal, index = Path(f"{database}-wal"), Path(f"{database}-shm")
-    at_rest = not index.exists() and not (wal.exists() and wal.stat().st_size)
-    parameters = "mode=ro&immutable=1" if at_rest else "mode=ro"
-    return sqlite3.connect(f"file:{quote(str(database))}?{parameters}", uri=True, timeout=READ_TIMEOUT_S)
 
 
 def _sync_directory(directory: Path) -> None:

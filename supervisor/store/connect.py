@@ -91,6 +91,37 @@ def error_code(error: BaseException) -> int | None:
     return None if code is None else int(code) & 0xFF
 
 
+FAULTS = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,  # too many collisions on the locks: busy under another name
+    }
+)
+
+
+def is_fault(error: BaseException) -> bool:
+    """Whether the store failed (and will work again), not what was to be written."""
+    return isinstance(error, OSError) or error_code(error) in FAULTS
+
+
+def at_rest(path: Path) -> bool:
+    """Whether nobody has the database open and nothing waits in its log: then it can be read as an immutable file."""
+    wal = _stat(f"{path}-wal")
+    return _stat(f"{path}-shm") is None and (wal is None or wal.st_size == 0)
+
+
+def open_readonly(path: Path) -> sqlite3.Connection:
+    """One plain read-only connection, for a backup or a look at start. It creates no side file of a file at rest."""
+    parameters = "mode=ro&immutable=1" if at_rest(path) else "mode=ro"
+    uri = f"file:{quote(str(path))}?{parameters}"
+    return sqlite3.connect(uri, uri=True, timeout=READ_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+
+
 # --- the reader ------------------------------------------------------------------------------------------------------
 
 

@@ -16,8 +16,8 @@ ACCURACY = 0.03
 _GAMMA = (1 + ACCURACY) / (1 - ACCURACY)
 _LOG_GAMMA = math.log(_GAMMA)
 _SMALLEST_MS = 0.001
-_COUNT_BITS = 23
-_COUNT_MASK = (1 << _COUNT_BITS) - 1
+COUNT_BITS = 23
+_COUNT_MASK = (1 << COUNT_BITS) - 1
 _LAST_BUCKET = 511
 EMPTY = b""
 
@@ -40,7 +40,7 @@ def decode(blob: bytes) -> dict[int, int]:
         raise ValueError("a histogram is a multiple of 4 bytes long")
     counts: dict[int, int] = {}
     for (record,) in struct.iter_unpack("<I", blob):
-        bucket = record >> _COUNT_BITS
+        bucket = record >> COUNT_BITS
         counts[bucket] = counts.get(bucket, 0) + (record & _COUNT_MASK)
     return counts
 
@@ -50,9 +50,9 @@ def encode(counts: dict[int, int]) -> bytes:
     records = []
     for bucket, count in counts.items():
         while count > _COUNT_MASK:
-            records.append(bucket << _COUNT_BITS | _COUNT_MASK)
+            records.append(bucket << COUNT_BITS | _COUNT_MASK)
             count -= _COUNT_MASK
-        records.append(bucket << _COUNT_BITS | count)
+        records.append(bucket << COUNT_BITS | count)
     return struct.pack(f"<{len(records)}I", *records)
 
 
