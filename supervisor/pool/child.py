@@ -27,6 +27,7 @@ from supervisor.pool import wire
 from supervisor.worker import masker, registry, run_check
 
 _KNOWN_TARGETS = 512  # unpickled targets kept; 2 to 4 KB each
+_OPEN_FILES = 1024
 _TERM_S = 0.8  # what a command gets between TERM and KILL when its worker is told to leave
 
 
@@ -69,6 +70,7 @@ class _Worker:
     def settle(self) -> None:
         """Leave nothing of the forkserver's ways: descriptors, signals, directory."""
         _close_alive_descriptor()
+        _keep_descriptors_from_commands()
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         for number in signal.valid_signals():
             # Python needs these two ignored, and a command gets them back. All others would stay ignored in commands.
@@ -150,7 +152,9 @@ class _Worker:
         return peak > self._start.max_memory_bytes and _resident_bytes() > self._start.max_memory_bytes
 
     def _supervisor_is_gone(self) -> bool:
-        found = self._orders.poll(0)
+        poll = select.poll()  # its own: a signal may find the other one waiting
+        poll.register(self._start.inbox, 0)
+        found = poll.poll(0)
         return bool(found) and bool(found[0][1] & (select.POLLHUP | select.POLLERR))
 
     def _on_term(self, _signum: int, _frame: FrameType | None) -> None:
@@ -177,6 +181,16 @@ def _close_alive_descriptor() -> None:
     if server._forkserver_alive_fd is not None:
         os.close(server._forkserver_alive_fd)
         server._forkserver_alive_fd = None
+
+
+def _keep_descriptors_from_commands() -> None:
+    """What arrived from the forkserver is inheritable; a command with our pipe would hide our death from the pool.
+    Commands also get the usual soft limit of open files: some close all that are possible."""
+    for path in list(Path("/proc/self/fd").iterdir()):
+        with suppress(OSError):  # the listing's own descriptor is closed already
+            os.set_inheritable(int(path.name), int(path.name) <= 2)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, _OPEN_FILES), hard))
 
 
 def _reap() -> None:

@@ -60,7 +60,7 @@ class Crew:
         self._starter = Starter()
         selector.register(self._starter.wake, selectors.EVENT_READ, self.ready)
 
-    # --- what the loop calls, through the pool --------------------------------------------------------------------------
+    # --- what the loop calls, through the pool ------------------------------------------------------------------------
 
     def ready(self, fileobj: object, _mask: int) -> None:
         """A descriptor of ours can be read."""
@@ -114,7 +114,7 @@ class Crew:
         for descriptor, _ in poll.poll(seconds * 1000):
             self.ready(descriptor, selectors.EVENT_READ)
 
-    # --- start ----------------------------------------------------------------------------------------------------------
+    # --- start --------------------------------------------------------------------------------------------------------
 
     def _start_missing(self, now: float) -> float:
         missing = self._size - len(self.slots) - len(self._dying) - self._asked + len(self._abandoned)
@@ -152,7 +152,7 @@ class Crew:
         self._stats = replace(self._stats, start_failures=self._stats.start_failures + 1, last_start_error=reason)
         event(log, "worker.start_failed", level=logging.ERROR, reason=reason, next_try_s=wait_s)
 
-    # --- end ------------------------------------------------------------------------------------------------------------
+    # --- end ----------------------------------------------------------------------------------------------------------
 
     def kill(self, slot: Slot) -> None:
         """SIGKILL; its end of the pipe tells when it is over. One that does not end is replaced all the same."""

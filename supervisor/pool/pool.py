@@ -60,7 +60,7 @@ class Pool:
         self._stopped = False
         self._crew: Crew
 
-    # --- what the loop calls --------------------------------------------------------------------------------------------
+    # --- what the loop calls ------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start the workers; returns when the first is ready. Raises StartError if none can be started."""
@@ -173,7 +173,7 @@ class Pool:
             workers=workers,
         )
 
-    # --- giving out work ------------------------------------------------------------------------------------------------
+    # --- giving out work ----------------------------------------------------------------------------------------------
 
     def _with_room(self, now: float) -> Iterator[Slot]:
         """Busy workers that may get one more check, the latest beginner first."""
@@ -235,7 +235,7 @@ class Pool:
                     self._busy.pop(slot, None)
                     self._idle.insert(0, slot)
 
-    # --- what comes back ------------------------------------------------------------------------------------------------
+    # --- what comes back ----------------------------------------------------------------------------------------------
 
     def _on_joined(self, slot: Slot) -> None:
         self._idle.append(slot)
@@ -287,7 +287,7 @@ class Pool:
         self._catalogue.release(run.id)
         self._out.append(Freed(run))
 
-    # --- what goes wrong ------------------------------------------------------------------------------------------------
+    # --- what goes wrong ----------------------------------------------------------------------------------------------
 
     def _upkeep(self, now: float) -> None:
         if self._wake and now - self._wake > _STALL_S:  # we were stopped or blocked, and so perhaps were the workers

@@ -1,0 +1,58 @@
+"""Checkers for workers under test: the real one for commands, and some that do what a checker must not do."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+import time
+
+from supervisor.checkers.base import CheckContext, Outcome
+from supervisor.checkers.command import CommandChecker
+from supervisor.model import ResolvedTarget
+
+
+class _Unpicklable(Exception):
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(first)
+        self.lock = threading.Lock()
+        self.second = second
+
+
+class BadChecker:
+    """Does what the target's name says."""
+
+    type = "bad"
+
+    def check(self, target: ResolvedTarget, context: CheckContext) -> Outcome:
+        context.enter("request", "http.connect")
+        match target.name:
+            case "sys.exit":
+                sys.exit(3)
+            case "os._exit":
+                os._exit(7)
+            case "segfault":
+                ctypes.string_at(0)
+            case "unpicklable":
+                raise _Unpicklable("one", "two")
+            case "raise":
+                raise RuntimeError("with \x1b[31m colours and \ud800")
+            case "memory":
+                raise MemoryError
+            case "swallow":  # as a library does that catches everything, in C or with a bare except
+                while True:
+                    try:
+                        time.sleep(60)
+                    except BaseException:
+                        continue
+            case "late":
+                time.sleep(60)
+            case "pid":
+                return Outcome(0.0, status_detail=f"{os.getpid()}")
+            case "modules":
+                return Outcome(0.0, status_detail=" ".join(sorted(sys.modules)))
+        return Outcome(context.deadline.elapsed_ms(), status_detail="fine")
+
+
+CHECKERS = {"command": CommandChecker(), "bad": BadChecker()}
