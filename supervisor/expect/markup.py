@@ -10,7 +10,7 @@ from lxml import etree
 from supervisor.expect.decode import decode
 from supervisor.text import count
 
-LIMIT_BYTES = 10 * 1024 * 1024
+LIMIT_BYTES = 10_000_000  # libxml2's own limit for a buffer, and for a text
 _FATAL = etree.ErrorLevels.FATAL
 
 
