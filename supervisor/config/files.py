@@ -1,0 +1,152 @@
+"""Which files make up a configuration: a file or a directory, and what they include. First step: path -> documents."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from supervisor.config import nodes
+from supervisor.config.document import Reader
+from supervisor.config.nodes import Document, Scalar, Sequence
+from supervisor.config.problems import Problems
+from supervisor.config.substitution import Substitution
+from supervisor.errors import CheckvisorError
+
+_SUFFIXES = (".yaml", ".yml")
+_MAX_FILES = 1000
+
+
+class NoConfiguration(CheckvisorError):
+    """There is no configuration where one was looked for."""
+
+    exit_status = 2
+
+
+def default_path(environ: Mapping[str, str]) -> Path:
+    """CHECKVISOR_CONFIG, then ./config.yaml, then /etc/checkvisor/config.yaml (returned too when none of them exists)."""
+    if environ.get("CHECKVISOR_CONFIG"):
+        return Path(environ["CHECKVISOR_CONFIG"])
+    here = Path("config.yaml")
+    return here if here.exists() else Path("/etc/checkvisor/config.yaml")
+
+
+class Files:
+    """Reads every file once; the digest of all contents is what `--watch` compares."""
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._reader = Reader(problems)
+        self._seen: set[str] = set()
+        self._digest = hashlib.sha256()
+        self.documents: list[Document] = []
+        self.names: list[str] = []
+        self.modes: list[tuple[str, os.stat_result]] = []
+
+    def read(self, path: Path, environ: Mapping[str, str]) -> None:
+        """Read the file or the directory, and what is included."""
+        if path.is_dir():
+            files = directory(path)
+            if not files:
+                message = f"the directory holds no file that ends in {' or '.join(_SUFFIXES)}"
+                self._problems.error_at(str(path), 1, 1, "", message)
+        else:
+            files = [path]
+        for file in files:
+            self._file(file, environ)
+
+    def note(self, name: str, content: bytes) -> None:
+        """Make a file's content part of the fingerprint."""
+        self._digest.update(f"{name}\0{len(content)}\0".encode("utf-8", "surrogateescape"))
+        self._digest.update(content)
+
+    def fingerprint(self) -> str:
+        return self._digest.hexdigest()
+
+    def _file(self, path: Path, environ: Mapping[str, str]) -> None:
+        name = str(path)
+        identity = os.path.realpath(path)
+        if identity in self._seen:
+            return
+        self._seen.add(identity)
+        self._problems.file(name)
+        try:
+            with path.open("rb") as stream:
+                content = stream.read()
+                self.modes.append((name, os.fstat(stream.fileno())))
+        except OSError as exc:
+            self._problems.error_at(name, 1, 1, "", f"the file can't be read: {exc.strerror or exc}")
+            return
+        self.names.append(name)
+        self.note(name, content)
+        document = self._reader.read(content, name)
+        if document is None:
+            return
+        self.documents.append(document)
+        for included in self._includes(document, environ):
+            if len(self._seen) >= _MAX_FILES:
+                self._problems.error_at(name, 1, 1, "include", f"more than {_MAX_FILES:,} files")
+                return
+            self._file(included, environ)
+
+    def _includes(self, document: Document, environ: Mapping[str, str]) -> Iterator[Path]:
+        entry = document.root.entries.get("include")
+        if entry is None:
+            return
+        listed = entry.node.items if isinstance(entry.node, Sequence) else [entry.node]
+        for index, item in enumerate(listed):
+            path = f"include[{index}]" if isinstance(entry.node, Sequence) else "include"
+            if not isinstance(item, Scalar) or not isinstance(item.value, str) or not item.value:
+                self._problems.error(item, path, "expected a file name or a pattern such as conf.d/*.yaml")
+                continue
+            asked = [place for place in document.dollars if place[0] is item]
+            if asked:
+                Substitution(environ, (), self._problems).apply(Document(document.file, document.root, asked))
+            pattern = str(Path(document.file).parent / str(item.value))
+            found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 - keeps the path as it was written
+            if not found and not glob.has_magic(pattern):
+                self._problems.error(item, path, f"there is no file {item.value}")
+            elif not found:
+                self._problems.warning(item, path, f"no file matches {item.value}")
+            for name in found:
+                yield from directory(Path(name)) if Path(name).is_dir() else [Path(name)]
+
+
+def directory(path: Path) -> list[Path]:
+    """The configuration files of a directory in name order; hidden ones (editors' swap files) do not count."""
+    return sorted(
+        entry for entry in path.iterdir() if entry.suffix in _SUFFIXES and not entry.name.startswith(".") and entry.is_file()
+    )
+
+
+def check_permissions(files: Files, has_commands: bool, insecure: bool, problems: Problems) -> None:
+    """Who may write the configuration may run commands as the supervisor's user: refuse what everybody may write."""
+    for name, status in files.modes:
+        at = Scalar(None, name, 1, 1)
+        if status.st_mode & stat.S_IWOTH:
+            message = f"every user may change this file, and it can run commands: chmod o-w {name}"
+            refused = has_commands
+        elif status.st_mode & stat.S_IWGRP:
+            message = f"the group {status.st_gid} may change this file: chmod g-w {name}"
+            refused = has_commands and os.geteuid() == 0
+            if refused:
+                message = f"the group {status.st_gid} may change this file, and it runs commands as root: chmod g-w {name}"
+        else:
+            continue
+        if refused and not insecure:
+            problems.error(at, "", f"{message}, or start with --insecure-config")
+        else:
+            problems.warning(at, "", message)
+
+
+def public_variables(documents: list[Document]) -> list[str]:
+    """`runtime.publicVariables` as far as it is well-formed: it is needed before anything is validated."""
+    names: list[str] = []
+    for document in documents:
+        listed = nodes.find(document.root, "runtime", "publicVariables")
+        if isinstance(listed, Sequence):
+            names += [item.value for item in listed.items if isinstance(item, Scalar) and isinstance(item.value, str)]
+    return names

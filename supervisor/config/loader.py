@@ -1,0 +1,285 @@
+"""Files -> Config: the whole way, and every problem of it at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+from collections.abc import Mapping as Environment
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from marshmallow import ValidationError
+
+from supervisor.config import nodes, relations
+from supervisor.config.build import TargetBuilder, _absolute, distinct
+from supervisor.config.files import Files, check_permissions, public_variables
+from supervisor.config.lints import Lints
+from supervisor.config.nodes import Document, Entry, Mapping, Scalar, Sequence, find, join
+from supervisor.config.problems import Problems
+from supervisor.config.resolve import Resolved
+from supervisor.config.schema import DefaultsSchema, MaintenanceSchema, PageSchema, RuntimeSchema, WebhookSchema
+from supervisor.config.strict import Strict, unknown_key
+from supervisor.config.substitution import Substitution
+from supervisor.model import Config, MaintenanceWindow, ResolvedTarget, RuntimeSettings, Secret, WebhookEndpoint
+from supervisor.webhook.payload import check_template
+
+SECTIONS = ("runtime", "page", "defaults", "targets", "webhooks", "maintenance", "include")
+_LISTS = ("targets", "webhooks", "maintenance")
+_DESCRIPTORS_A_WORKER = 3
+_DESCRIPTORS_BESIDES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A configuration with the trees it was made of, for `explain`."""
+
+    config: Config
+    targets: tuple[tuple[ResolvedTarget, Resolved], ...]
+    documents: tuple[Document, ...]
+
+
+class Loader:
+    """One load. Every step notes its problems and goes on as far as it can."""
+
+    def __init__(self, environ: Environment[str, str], insecure: bool) -> None:
+        self._environ, self._insecure = environ, insecure
+        self.problems = Problems()
+        self._files = Files(self.problems)
+        self._sections: dict[str, tuple[Entry, Document]] = {}
+
+    def load(self, path: Path) -> Loaded:
+        """Read, validate, build; raises ConfigError with all problems."""
+        self._files.read(path, self._environ)
+        documents = self._files.documents
+        substitution = Substitution(self._environ, public_variables(documents), self.problems)
+        for document in documents:
+            substitution.apply(document)
+        for name, content in substitution.files.items():
+            self._files.note(name, content)
+        self._top_level(documents)
+        runtime = self._section("runtime", RuntimeSchema())
+        page = self._section("page", PageSchema())
+        self._section("defaults", DefaultsSchema())
+        webhooks = self._webhooks(documents)
+        built = self._targets(documents, webhooks, substitution)
+        maintenance = self._maintenance(documents, built)
+        self._permissions(built)
+        settings = self._runtime(runtime or {}, path)
+        self.problems.raise_errors()
+        files = (*self._files.names, *substitution.files)
+        secrets = tuple(dict.fromkeys(secret for document in documents for secret in nodes.secrets(document.root)))
+        config = Config(
+            runtime=settings,
+            targets=tuple(target for target, _resolved in built),
+            webhooks=webhooks,
+            maintenance=maintenance,
+            page_json=json.dumps(nodes.plain(page or PageSchema().load({})), ensure_ascii=False),
+            warnings=self.problems.warnings(),
+            files=tuple(dict.fromkeys(files)),
+            fingerprint=self._files.fingerprint(),
+            secrets=secrets,
+            webhook_only_variables=substitution.webhook_only(),
+        )
+        return Loaded(config, tuple(built), tuple(documents))
+
+    # --- sections
+
+    def _top_level(self, documents: list[Document]) -> None:
+        for document in documents:
+            for key, entry in document.root.entries.items():
+                if key.startswith("x-"):
+                    continue  # a place for anchors
+                if key not in SECTIONS:
+                    self.problems.error(entry, key, unknown_key(key, list(SECTIONS), _ELSEWHERE))
+                elif key in _LISTS or key == "include":
+                    continue
+                elif key in self._sections:
+                    first = self._sections[key][0]
+                    self.problems.error(entry, key, f"the section stands twice, first at {first.file}:{first.line}: it may stand in one file only")
+                else:
+                    self._sections[key] = (entry, document)
+
+    def _section(self, name: str, schema: Strict) -> Any:
+        """The values of a section that stands once; None if it is missing or wrong."""
+        if name not in self._sections:
+            return None
+        entry = self._sections[name][0]
+        return self._load(schema, entry.node, name, "")
+
+    def _load(self, schema: Strict, node: nodes.Node, path: str, below: str) -> Any:
+        if not isinstance(node, Mapping):
+            what = "is empty" if isinstance(node, Scalar) and node.value is None else "expected a mapping, found something else"
+            self.problems.error(node, path, what if what != "is empty" else "is empty: expected a mapping of settings, or remove the key")
+            return None
+        try:
+            return schema.load(nodes.data(node))
+        except ValidationError as exc:
+            self.problems.tree(exc.messages, node, path, below)
+            return None
+
+    def _items(self, documents: list[Document], name: str) -> list[tuple[nodes.Node, str]]:
+        """The items of a list that appends over all files, each with its path in its own file."""
+        items: list[tuple[nodes.Node, str]] = []
+        for document in documents:
+            entry = document.root.entries.get(name)
+            if entry is None:
+                continue
+            if not isinstance(entry.node, Sequence):
+                empty = isinstance(entry.node, Scalar) and entry.node.value is None
+                found = "nothing" if empty else "a mapping" if isinstance(entry.node, Mapping) else "a text"
+                self.problems.error(entry, name, f"expected a list, found {found}: begin each item with `- `" + (", or remove the key" if empty else ""))
+                continue
+            items += [(item, join(name, index)) for index, item in enumerate(entry.node.items)]
+        return items
+
+    # --- lists
+
+    def _targets(self, documents: list[Document], webhooks: tuple[WebhookEndpoint, ...], substitution: Substitution) -> list[tuple[ResolvedTarget, Resolved]]:
+        entry = self._sections.get("defaults")
+        defaults = entry[0].node if entry is not None and isinstance(entry[0].node, Mapping) else None
+        default_names = tuple(webhook.name for webhook in webhooks if webhook.default)
+        builder = TargetBuilder(defaults, default_names, tuple(sorted(substitution.webhook_only())), self.problems)
+        items = self._items(documents, "targets")
+        for position, (node, path) in enumerate(items):
+            if isinstance(node, Mapping):
+                builder.add(node, path, position)
+            else:
+                self.problems.error(node, path, "expected a mapping with name, type and its settings")
+        if not items and documents and not self.problems:
+            self.problems.warning(documents[0].root, "targets", "there are no targets: nothing is checked")
+        relations.check_ids(builder.built, self.problems)
+        names = [webhook.name for webhook in webhooks]
+        complete = len(builder.built) == len(items) and not self.problems
+        if complete:
+            relations.check_references(builder.built, names, self.problems)
+            relations.check_cycles(builder.built, self.problems)
+        lints = Lints(self.problems)
+        for target, resolved in builder.built:
+            if target.retry_interval_s > target.interval_s:
+                _retry_problem(target, resolved, self.problems)
+            lints.target(target, resolved)
+        return builder.built
+
+    def _webhooks(self, documents: list[Document]) -> tuple[WebhookEndpoint, ...]:
+        endpoints: list[WebhookEndpoint] = []
+        schema = WebhookSchema()
+        seen: dict[str, nodes.Node] = {}
+        for node, path in self._items(documents, "webhooks"):
+            values = self._load(schema, node, path, "")
+            if values is None:
+                continue
+            name = values["name"]
+            if name in seen:
+                first = seen[name]
+                self.problems.error(find(node, "name") or node, join(path, "name"), f'the webhook "{name}" stands twice, first at {first.file}:{first.line}')
+            seen.setdefault(name, node)
+            endpoints.append(self._endpoint(values, node, path))
+        return tuple(endpoints)
+
+    def _endpoint(self, values: dict[str, Any], node: nodes.Node, path: str) -> WebhookEndpoint:
+        shape = values.get("format") or ("apprise" if "apprise" in values else "template" if "template" in values else "checkvisor")
+        template = json.dumps(values["template"], ensure_ascii=False) if shape == "template" else None
+        if template is not None:
+            try:
+                check_template(template)
+            except ValueError as exc:
+                self.problems.error(find(node, "template") or node, join(path, "template"), str(exc))
+        if shape == "checkvisor" and not values["secrets"]:
+            self.problems.warning(node, join(path, "secrets"), "there is no signing secret: the receiver can't tell our events from others'; "
+                                  "make one with: echo whsec_$(openssl rand -base64 32)")  # fmt: skip
+        events = values["events"]
+        if values.get("reminder_interval") is not None and "reminder" not in events:
+            events = (*events, "reminder")
+        elif values.get("reminder_interval") is None and "reminder" in events:
+            self.problems.warning(find(node, "events") or node, join(path, "events"), "no reminder is ever sent: set reminderInterval")
+        return WebhookEndpoint(
+            name=values["name"], url=values.get("url", ""), secrets=values["secrets"], events=events, default=values["default"],
+            enabled=values["enabled"], metadata_json=json.dumps(values["metadata"], ensure_ascii=False), headers=values["headers"],
+            timeout_s=values["timeout"], retries_s=values["retries"], permanent_retries_s=values["permanent_retries"],
+            max_age_s=values["max_age"], max_pending=values["max_pending"], allow_private=values["allow_private"],
+            reminder_interval_s=values.get("reminder_interval"), format=shape, template_json=template,
+            apprise_url=values.get("apprise"), mask=distinct(node),
+        )  # fmt: skip
+
+    def _maintenance(self, documents: list[Document], built: list[tuple[ResolvedTarget, Resolved]]) -> tuple[MaintenanceWindow, ...]:
+        windows = []
+        schema = MaintenanceSchema()
+        ids = [target.id for target, _resolved in built]
+        groups = list(dict.fromkeys(target.group for target, _resolved in built if target.group))
+        complete = not self.problems
+        for node, path in self._items(documents, "maintenance"):
+            values = self._load(schema, node, path, "")
+            if values is None:
+                continue
+            if complete:
+                relations.check_names(values["targets"], ids, find(node, "targets") or node, join(path, "targets"), "target", self.problems)
+                relations.check_names(values["groups"], groups, find(node, "groups") or node, join(path, "groups"), "group", self.problems)
+            duration = values.pop("duration", None)
+            windows.append(MaintenanceWindow(**values, duration_s=duration))
+        return tuple(windows)
+
+    # --- the rest
+
+    def _permissions(self, built: list[tuple[ResolvedTarget, Resolved]]) -> None:
+        has_commands = any(target.type == "command" for target, _resolved in built)
+        check_permissions(self._files, has_commands, self._insecure, self.problems)
+
+    def _runtime(self, values: dict[str, Any], path: Path) -> RuntimeSettings:
+        entry = self._sections.get("runtime")
+        node = entry[0].node if entry else None
+        if "data_dir" in values:
+            data_dir = _absolute(find(node, "dataDir"), values["data_dir"])
+        elif self._environ.get("STATE_DIRECTORY"):
+            data_dir = self._environ["STATE_DIRECTORY"].split(":")[0]
+        else:
+            first = Path(self._files.names[0]) if self._files.names else path
+            data_dir = os.path.join(os.path.dirname(os.path.abspath(first)), "data")  # noqa: PTH118, PTH120, PTH100
+        settings = RuntimeSettings(
+            data_dir=data_dir,
+            max_concurrent_checks=values.get("max_concurrent_checks", 20),
+            metrics_listen=values.get("metrics_listen", "127.0.0.1:9464"),
+            heartbeat_url=values.get("heartbeat_url"),
+        )
+        self._descriptors(settings.max_concurrent_checks, find(node, "maxConcurrentChecks"))
+        return replace(settings, retention=values["retention"]) if "retention" in values else settings
+
+    def _descriptors(self, workers: int, node: nodes.Node | None) -> None:
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        needed = workers * _DESCRIPTORS_A_WORKER + _DESCRIPTORS_BESIDES
+        if hard != resource.RLIM_INFINITY and needed > hard:
+            most = max((hard - _DESCRIPTORS_BESIDES) // _DESCRIPTORS_A_WORKER, 1)
+            at = node or Scalar(None, self._files.names[0] if self._files.names else "", 1, 1)
+            self.problems.error(at, "runtime.maxConcurrentChecks", f"{workers} workers need {needed} file descriptors, and the limit is {hard}: "
+                                f"at most {most}, or raise the limit (LimitNOFILE=, ulimit -n)")  # fmt: skip
+
+
+_ELSEWHERE = {
+    "endpoints": "write targets:",
+    "alerting": "write webhooks:",
+    "alerts": "write webhooks:",
+    "retention": "write it under runtime:",
+    "dataDir": "write it under runtime:",
+    "maxConcurrentChecks": "write it under runtime:",
+    "metricsListen": "write it under runtime:",
+    "interval": "write it under defaults:, or at a target",
+    "timeout": "write it under defaults:, or at a target",
+    "title": "write it under page:",
+    "http": "write it under defaults:, or at a target",
+    "command": "write it under defaults:, or at a target",
+}
+
+
+def _retry_problem(target: ResolvedTarget, resolved: Resolved, problems: Problems) -> None:
+    from supervisor.config.resolve import duration_text
+
+    entry = resolved.tree.entries["retryInterval"]
+    path = "defaults.retryInterval" if entry.origin == "defaults" else join(resolved.path, "retryInterval")
+    problems.error(entry.node, path, f"{duration_text(target.retry_interval_s)} is longer than the interval {duration_text(target.interval_s)}"
+                   + (f' of the target "{target.id}"' if entry.origin == "defaults" else "") + ": expected at most the interval")  # fmt: skip
+
+
+def secrets_of(config: Config) -> tuple[Secret, ...]:
+    """Every secret of the configuration."""
+    return config.secrets

@@ -1,0 +1,139 @@
+"""Target over `defaults` over built-in values, on trees whose entries remember where they came from. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from marshmallow import missing
+
+from supervisor.config.fields import Duration, ListOf, Size, Typed
+from supervisor.config.nodes import BUILT_IN, DEFAULTS, Entry, Mapping, Node, Origin, Scalar, Sequence
+from supervisor.config.strict import Section, Strict, camel
+
+_SHARED = ("interval", "timeout", "retryInterval", "failureThreshold", "successThreshold", "notify")
+_MERGED = {"headers": str.lower, "env": str, "tls": str}  # mappings of a section that merge by key
+
+
+def resolve(target: Mapping, defaults: Mapping | None, kind: str) -> Mapping:
+    """The target with what `defaults` says for its type. Applying it again changes nothing."""
+    if defaults is None:
+        return target
+    entries = dict(target.entries)
+    for key in _SHARED:
+        if key in defaults.entries and key not in entries:
+            entries[key] = _from_defaults(defaults.entries[key])
+    _merge_key(entries, defaults, "labels", str)
+    section, shared = entries.get(kind), defaults.entries.get(kind)
+    if section is not None and shared is not None and isinstance(section.node, Mapping) and isinstance(shared.node, Mapping):
+        inner = dict(section.node.entries)
+        for key, entry in shared.node.entries.items():
+            if key in _MERGED:
+                _merge_key(inner, shared.node, key, _MERGED[key])
+            elif key not in inner:
+                inner[key] = _from_defaults(entry)
+        entries[kind] = replace(section, node=_like(section.node, inner))
+    return _like(target, entries)
+
+
+def _merge_key(entries: dict[str, Entry], defaults: Mapping, key: str, fold: Any) -> None:
+    """Merge one mapping by its keys; anything but two mappings replaces."""
+    if key not in defaults.entries:
+        return
+    own, shared = entries.get(key), defaults.entries[key]
+    if own is None:
+        entries[key] = _from_defaults(shared)
+    elif isinstance(own.node, Mapping) and isinstance(shared.node, Mapping):
+        present = {fold(name) for name in own.node.entries}
+        merged = {name: _from_defaults(entry) for name, entry in shared.node.entries.items() if fold(name) not in present}
+        entries[key] = replace(own, node=_like(own.node, {**merged, **own.node.entries}))
+
+
+def _from_defaults(entry: Entry) -> Entry:
+    return replace(entry, origin=DEFAULTS)
+
+
+def _like(node: Mapping, entries: dict[str, Entry]) -> Mapping:
+    return Mapping(entries, node.file, node.line, node.column)
+
+
+# --- built-in values -------------------------------------------------------------------------------------------------
+
+
+def with_built_ins(node: Mapping, schema: Strict) -> Mapping:
+    """The mapping with every built-in value of the schema written out, down through its sections."""
+    entries: dict[str, Entry] = {}
+    for name, field in schema.fields.items():
+        assert isinstance(field, Typed)
+        key = camel(name)
+        entry = node.entries.get(key)
+        if entry is None:
+            value = built_in(field)
+            if value is missing:
+                continue
+            entry = made(value, node, BUILT_IN)
+        if type(field) is Section and isinstance(entry.node, Mapping) and not field.each:
+            entry = replace(entry, node=with_built_ins(entry.node, field.inner))
+        entries[key] = entry
+    return _like(node, entries)
+
+
+def built_in(field: Typed) -> Any:
+    """The built-in value of a field as it would be written in YAML; `missing` if there is none."""
+    value = field.load_default() if callable(field.load_default) else field.load_default
+    return value if value is missing else _written(field, value)
+
+
+def _written(field: Typed, value: Any) -> Any:
+    if isinstance(field, Duration):
+        return duration_text(value)
+    if isinstance(field, Size):
+        return size_text(value)
+    if isinstance(field, ListOf):
+        return [_written(field.item, item) for item in value]
+    if isinstance(field, Section):
+        return [] if field.each else {}
+    return {} if value == () else value
+
+
+def duration_text(seconds: float) -> str:
+    """`90.0` -> `1m30s`."""
+    milliseconds = round(seconds * 1000)
+    if not milliseconds:
+        return "0s"
+    parts = []
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
+        count, milliseconds = divmod(milliseconds, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts)
+
+
+def size_text(count: int) -> str:
+    """`104857600` -> `100MB`."""
+    for unit, size in (("GB", 1024**3), ("MB", 1024**2), ("KB", 1024)):
+        if count % size == 0:
+            return f"{count // size}{unit}"
+    return f"{count}B"
+
+
+def made(value: Any, beside: Node, origin: Origin) -> Entry:
+    """An entry for a value that stands in no file."""
+    return Entry(beside.file, beside.line, beside.column, _node(value, beside), origin)
+
+
+def _node(value: Any, beside: Node) -> Node:
+    if isinstance(value, dict):
+        return Mapping({key: made(item, beside, "") for key, item in value.items()}, beside.file, beside.line, beside.column)
+    if isinstance(value, list | tuple):
+        return Sequence([_node(item, beside) for item in value], beside.file, beside.line, beside.column)
+    return Scalar(value, beside.file, beside.line, beside.column, plain=not isinstance(value, str))
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """One target between the files and the program: its merged tree, and where it stood."""
+
+    tree: Mapping
+    kind: str
+    path: str
