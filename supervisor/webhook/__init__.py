@@ -2,25 +2,25 @@
 
 The loop (main thread) uses the facade `Webhooks`; nothing else of this package:
 
-    hooks = Webhooks(config.webhooks, writer, reader, data_dir=Path, source=loaded.source, runtime_dir=Path | None)
-    hooks.load()                                    # before the writer starts: cursors, breakers, numbers, leftovers
+    hooks = Webhooks(config.webhooks, writer, reader, loaded, data_dir=Path(...), runtime_dir=Path(...) or None)
+                                                    # reader: store.connect.Reader; loaded: what writer.open() returned
     hooks.start()                                   # the delivery threads; returns at once
     hooks.reload(config.webhooks)                   # after a reload; removed endpoints get outcomes `orphaned`
 
   for each result, in this order, in the main thread:
     hooks.full(stream) -> bool                      # W19: True = take no number now, ask again next turn; the target's
-                                                    #   next check waits until its event is accepted (waited_s measures it)
+                                                    #   next check waits until then (stats().waited_s measures it)
     hooks.accept(target, drafts) -> tuple[Event, ...]     # filter (W4), number (W1), bodies; hand them to the writer in
                                                     #   the Item of the result, at once
     hooks.wants(target, type, reminder=0) -> tuple[str, ...]     # the filter alone: endpoints of the target
     hooks.number(stream, type, timestamp_ms, data, endpoints, error=None) -> Event     # one number; for `accept`
-    hooks.supervisor_event(type, data) -> tuple[Event, ...]      # stream `_supervisor`: started, stopped, reloadFailed
+    hooks.supervisor_event(type, data, error=None) -> tuple[Event, ...]   # stream `_supervisor`; data: version, counts
     hooks.reminder_interval_ms(target) -> int | None     # for state.Policy: the shortest of the target's endpoints
 
   called by the writer thread:
     hooks.committed(item)                           # its events are on disk
 
-    hooks.stop(grace_s)                             # no new POST; those under way get grace_s; then outcomes go to the writer
+    hooks.stop(grace_s)                             # no new POST; those under way get grace_s; then outcomes
     hooks.close() -> int                            # after the writer has ended: logs and counts what is lost (W24)
     hooks.stats() -> WebhookStats                   # numbers for metrics; cheap
     hooks.health_json() -> str                      # endpoint health for the page (meta key "webhooks")
@@ -32,7 +32,12 @@ The loop (main thread) uses the facade `Webhooks`; nothing else of this package:
     (`CommandError` is one sentence for the user. `events list|show` read the database: store/outbox.py list_events,
     read_event.)
 
-Needed of the writer: `put_outcome(outcome, on_commit)` and `stats().degraded_since` (None = healthy). Nothing here opens
-a write transaction. `supervisor.webhook.heartbeat.Heartbeat(url)` is the dead-man ping: `start()`, `beat()` from each
-turn of the loop, `stop()`.
+Needed of the writer: `put_outcome(outcome, on_commit)` and `stats().degraded_since` (None = healthy). Nothing here
+opens a write transaction. `supervisor.webhook.heartbeat.Heartbeat(url)` is the dead-man ping: `start()`, `beat()` from
+each turn of the loop, `stop()`.
 """
+
+from supervisor.webhook.commands import Attempt, CommandError
+from supervisor.webhook.hooks import EndpointStats, Webhooks, WebhookStats
+
+__all__ = ["Attempt", "CommandError", "EndpointStats", "WebhookStats", "Webhooks"]
