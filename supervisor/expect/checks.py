@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from jsonpath_ng.ext.parser import parse as parse_ng
 from lxml import etree
 
+from supervisor.expect import iregexp
 from supervisor.expect.operators import compiled_regex
 from supervisor.expect.select import SelectError, compiled_css, compiled_json, compiled_xpath, evaluate
 
@@ -172,11 +173,9 @@ def lint_json_path(path: str, dialect: str = "rfc9535") -> list[str]:
             parse_ng(path)
         return [f"jsonpath-ng warns: {warning.message}" for warning in caught]
     found: list[str] = []
-    for _quote, pattern in re.findall(r"(?:match|search)\([^'\"]*(['\"])(.*?)\1\s*\)", path):
-        try:
-            check_regex(pattern.replace("\\\\", "\\"))
-        except ValueError as error:
-            found.append(f"the pattern {pattern!r} in the path never matches: {error}")
+    for _quote, literal in re.findall(r"(?:match|search)\([^'\"]*(['\"])(.*?)\1\s*\)", path):
+        if iregexp.compiled(literal.replace("\\\\", "\\")) is None:
+            found.append(f"the pattern {literal} in the path is not a regular expression: it never matches")
     return found
 
 

@@ -25,6 +25,7 @@ from jsonpath_ng.ext.parser import parse as parse_ng
 from jsonpath_ng.ext.string import DefintionInvalid
 from lxml import etree
 
+from supervisor.expect import iregexp
 from supervisor.expect.operators import ABSENT, Absent, Kind, is_number, json_equal
 from supervisor.model import JsonValue
 
@@ -92,6 +93,7 @@ def _less(a: Any, b: Any) -> bool:
 
 
 _RFC = _Environment(strict=True)
+_RFC.function_extensions |= {"match": iregexp.Match(), "search": iregexp.Search()}
 _NG_ERRORS = (  # what jsonpath-ng lets out of its depths
     NgError,
     DefintionInvalid,

@@ -112,6 +112,15 @@ def refused(check: Callable[..., None], *arguments: object) -> str:
     return str(caught.value)
 
 
+def refusal(check: Callable[..., None], *arguments: object) -> str | None:
+    """The same, or None where it is accepted."""
+    try:
+        check(*arguments)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 def js(path: str, *operators: Operator, some: bool = False, dialect: str = "rfc9535") -> JsonRule:
     return JsonRule(path, operators, some, dialect)
 
