@@ -11,6 +11,7 @@ from supervisor.store import catalog, outbox
 from supervisor.store.batch import Batch
 from supervisor.store.catalog import Known
 from supervisor.store.memory import Meta, Missed, Op, Outcome, Residue, Snapshot
+from supervisor.store.rollup import Rollups
 
 _META = "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 _QUIET_KEYS = frozenset({"heartbeat_at"})  # values whose change is no reason to make a page anew
@@ -22,25 +23,21 @@ def write_meta(connection: Connection, values: dict[str, str]) -> None:
 
 
 class Writing:
-    """One transaction under way. After the commit the session goes on with `committed()`, `version` and `snapshot`."""
+    """One transaction under way. `known` and `rollups` are changed on the way: after a rollback they are not true."""
 
-    def __init__(self, connection: Connection, known: dict[str, Known], version: int) -> None:
+    def __init__(self, connection: Connection, known: dict[str, Known], rollups: Rollups, version: int) -> None:
+        self.known = known
         self.version = version
         self.snapshot: Snapshot | None = None
         self._connection = connection
-        self._base = known
+        self._rollups = rollups
         self._first_version = version
         self._meta: dict[str, str] = {}
-        self._batch = Batch(known, self._next_version)
-
-    def committed(self) -> dict[str, Known]:
-        """The targets after this transaction, once it is committed."""
-        self._base.update(self._batch.known)
-        return self._base
+        self._batch = Batch(known, rollups, self._next_version)
 
     def knows(self, snapshot: Snapshot) -> bool:
         """Whether every target of a snapshot has its row."""
-        return all(target.id in self._base for target in snapshot.targets)
+        return all(target.id in self.known for target in snapshot.targets)
 
     def _next_version(self) -> int:
         self.version += 1
@@ -66,12 +63,12 @@ class Writing:
 
     def _write_snapshot(self, snapshot: Snapshot) -> None:
         self._batch.write(self._connection)
-        metrics_hours = {key: known.metrics_hour for key, known in (self._base | self._batch.known).items()}
         catalog.write_targets(self._connection, snapshot.targets, snapshot.now_ms, self._next_version())
-        self._base = catalog.load(self._connection)
-        for key, known in self._base.items():
-            known.metrics_hour = metrics_hours.get(key)
-        self._batch = Batch(self._base, self._next_version)
+        before, self.known = self.known, catalog.load(self._connection)
+        for key, known in self.known.items():
+            if key in before:
+                known.metrics_hour = before[key].metrics_hour
+        self._batch = Batch(self.known, self._rollups, self._next_version)
         self.snapshot = snapshot
 
     def finish(self, batch_id: str) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 from sqlalchemy import Connection
 
 from supervisor.model import CheckResult, Event, Incident, Item, TargetState
-from supervisor.store import outbox, rollup
-from supervisor.store.catalog import Known, visible_of
+from supervisor.store import outbox
+from supervisor.store.catalog import Known, Steady, visible_of
 from supervisor.store.codec import certificate_json, failure_json, metrics_json, timings_json
 from supervisor.store.memory import Residue
+from supervisor.store.rollup import HOUR_MS, Rollups, covered
 
 _RESULT = """
 INSERT INTO check_results (target_id, timestamp, success, matched, duration_ms, status_detail, failure, warning,
@@ -49,125 +50,144 @@ _FORGOTTEN = """
 UPDATE incidents SET resolved_at = max(started_at, ?), resolution = 'recovered'
 WHERE id = ? AND resolved_at IS NULL
 """
+_STEADY = """
+UPDATE target_states SET last_timestamp = ?, last_success = 1, last_matched = 1, last_duration_ms = ?,
+    last_status_detail = ?, timings = ?, metrics = ?, next_due_at = ?, matched_total = matched_total + 1
+WHERE target_id = ?
+"""
+
 Rows = list[tuple[Any, ...]]
 
 
 class Batch:
-    """Gathers with `add_*`, then `write` runs the statements. `known` holds the targets as they will be then."""
+    """Gathers with `add_*`, then `write` runs the statements. `known` and `rollups` are changed on the way."""
 
-    def __init__(self, known: dict[str, Known], next_version: Callable[[], int]) -> None:
-        self._before = known
+    def __init__(self, known: dict[str, Known], rollups: Rollups, next_version: Callable[[], int]) -> None:
+        self._known = known
+        self._rollups = rollups
         self._next_version = next_version
-        self.known: dict[str, Known] = {}
         self._results: Rows = []
         self._latest: Rows = []
+        self._steady: Rows = []
+        self._steady_ids: set[int] = set()
+        self._earlier: list[tuple[str, Rows]] = []
         self._states: dict[int, tuple[Any, ...]] = {}  # states without a result, after all others
         self._counted: Rows = []
         self._first: Rows = []
-        self._rollups: Rows = []
         self._forgotten: Rows = []
         self._incidents: dict[int, tuple[int, Incident]] = {}
         self._events: list[Event] = []
 
-    def _target(self, key: str) -> Known | None:
-        found = self.known.get(key)
-        if found is None:
-            before = self._before.get(key)
-            if before is None:
-                return None
-            found = self.known[key] = before.copy()
-        return found
-
-    def add_item(self, item: Item) -> bool:
-        """One item. False when its target has no row (then only its events are written)."""
+    def add_item(self, item: Item) -> None:
+        """One item. Of one whose target has no row only the events are written."""
         self._events.extend(item.events)
-        known = self._target(item.target_id)
+        known = self._known.get(item.target_id)
         if known is None:
-            return item.result is None
+            return
+        result, state = item.result, item.state
+        if result is not None:
+            self._add_result(known, result, maintenance=item.maintenance)
+            if known.steady is not None and known.steady == _steady(state, result, maintenance=item.maintenance):
+                self._add_steady(known, result, item.next_due_ms)
+                return
+        known.steady = None
+        row = self._state(known, item)
+        if result is None:
+            self._states[known.row_id] = row
+        else:
+            self._states.pop(known.row_id, None)  # an older one
+            self._add_latest(known, result, row)
+            known.steady = _steady(state, result, maintenance=item.maintenance)
+        self._add_incident(known, state, item.incident)
+
+    def add_residue(self, residue: Residue) -> None:
+        """What is left of results that overflowed: state, incidents, how many were lost in which hour."""
+        known = self._known.get(residue.target_id)
+        if known is None:
+            return
+        known.steady = None
+        item = Item(None, residue.state, residue.target_id, maintenance=residue.maintenance)
+        self._states[known.row_id] = self._state(known, item)
+        for incident in residue.incidents.values():
+            self._incidents[incident.id] = (known.row_id, incident)
+        known.incident_id = None if residue.state.incident is None else residue.state.incident.id
+        for hour, count in residue.lost.items():
+            self._rollups.add_counts(known.row_id, hour, lost=count)
+        self._counted.append((0, residue.lost.total(), known.row_id))
+
+    def add_missed(self, key: str, slot_ms: int, count: int) -> None:
+        """Slots at which no run started."""
+        known = self._known.get(key)
+        if known is not None:
+            self._rollups.add_counts(known.row_id, slot_ms, missed=count)
+            self._counted.append((count, 0, known.row_id))
+
+    def _state(self, known: Known, item: Item) -> tuple[Any, ...]:
+        state = item.state
         visible = visible_of(item, known.visible)
         version = None
         if visible != known.visible:
             known.visible = visible
             version = self._next_version()
-        state = self._state(known, item.state, version, item.next_due_ms, item.maintenance)
-        if item.result is None:
-            self._states[known.row_id] = state
-        else:
-            self._states.pop(known.row_id, None)  # an older one
-            self._add_result(known, item.result, state, maintenance=item.maintenance)
-        self._add_incident(known, item.state, item.incident)
-        return True
-
-    def add_residue(self, residue: Residue) -> None:
-        """What is left of results that overflowed: state, incidents, how many were lost in which hour."""
-        known = self._target(residue.target_id)
-        if known is None:
-            return
-        state = residue.state
-        visible = visible_of(Item(None, state, residue.target_id, maintenance=residue.maintenance), known.visible)
-        version = self._next_version() if visible != known.visible else None
-        known.visible = visible
-        self._states[known.row_id] = self._state(known, state, version, None, residue.maintenance)
-        for incident in residue.incidents.values():
-            self._incidents[incident.id] = (known.row_id, incident)
-        known.incident_id = None if state.incident is None else state.incident.id
-        for hour, count in residue.lost.items():
-            self._rollups.extend(rollup.counted(known.row_id, hour, lost=count))
-        self._counted.append((0, residue.lost.total(), known.row_id))
-
-    def add_missed(self, key: str, slot_ms: int, count: int) -> None:
-        """Slots at which no run started."""
-        known = self._target(key)
-        if known is not None:
-            self._rollups.extend(rollup.counted(known.row_id, slot_ms, missed=count))
-            self._counted.append((count, 0, known.row_id))
-
-    def _state(
-        self, known: Known, state: TargetState, version: int | None, next_due_ms: int | None, maintenance: bool
-    ) -> tuple[Any, ...]:
         return (
             state.state, state.since_ms, state.consecutive, version, state.settled, state.run_started_ms,
-            failure_json(state.run_first_failure), next_due_ms, maintenance,
+            failure_json(state.run_first_failure), item.next_due_ms, item.maintenance,
             None if state.incident is None else state.incident.id, state.reminders_sent, state.last_reminder_ms,
             known.row_id,
         )  # fmt: skip
 
-    def _add_result(self, known: Known, result: CheckResult, state: tuple[Any, ...], *, maintenance: bool) -> None:
+    def _add_result(self, known: Known, result: CheckResult, *, maintenance: bool) -> None:
         at = result.timestamp_ms
-        failure, warning = failure_json(result.failure), failure_json(result.warning)
-        timings, metrics = timings_json(result.timings), metrics_json(result.metrics)
-        noteworthy = failure is not None or warning is not None
-        keep_metrics = metrics is not None and (noteworthy or known.metrics_hour != at // rollup.HOUR_MS)
-        if keep_metrics:
-            known.metrics_hour = at // rollup.HOUR_MS
-        duration = round(result.duration_ms, 2)
-        detail = result.status_detail or None
+        noteworthy = result.failure is not None or result.warning is not None
+        timings = metrics = None
+        if noteworthy:
+            timings = timings_json(result.timings)
+        if result.metrics and (noteworthy or known.metrics_hour != at // HOUR_MS):
+            metrics = metrics_json(result.metrics)
+            known.metrics_hour = at // HOUR_MS
         self._results.append(
             (
-                known.row_id, at, result.success, result.matched, duration, detail, failure, warning,
-                timings if noteworthy else None, metrics if keep_metrics else None, maintenance or None,
+                known.row_id, at, result.success, result.matched, round(result.duration_ms, 2),
+                result.status_detail or None, failure_json(result.failure), failure_json(result.warning),
+                timings, metrics, maintenance or None,
             )
         )  # fmt: skip
-        self._latest.append(
-            (
-                at, result.success, result.matched, duration, detail, failure, warning, timings,
-                certificate_json(result.certificate), not result.success, metrics, not result.success,
-                result.matched, not result.matched, *state,
-            )
-        )  # fmt: skip
-        covered = rollup.covered(known.last_timestamp_ms, at, known.interval_ms, known.timeout_ms)
-        self._rollups.extend(rollup.rows_of(known.row_id, result, maintenance=maintenance, covered=covered))
+        time = covered(known.last_timestamp_ms, at, known.interval_ms, known.timeout_ms)
+        self._rollups.add_result(known.row_id, result, maintenance=maintenance, time=time)
         known.last_timestamp_ms = at
         if not known.has_results:
             known.has_results = True
             self._first.append((at, known.row_id))
+
+    def _add_steady(self, known: Known, result: CheckResult, next_due_ms: int | None) -> None:
+        self._steady_ids.add(known.row_id)
+        self._steady.append(
+            (
+                result.timestamp_ms, round(result.duration_ms, 2), result.status_detail or None,
+                timings_json(result.timings), metrics_json(result.metrics), next_due_ms, known.row_id,
+            )
+        )  # fmt: skip
+
+    def _add_latest(self, known: Known, result: CheckResult, state: tuple[Any, ...]) -> None:
+        if known.row_id in self._steady_ids:  # its steady rows of this batch are older: they go first
+            self._earlier += [(_LATEST, self._latest), (_STEADY, self._steady)]
+            self._latest, self._steady = [], []
+            self._steady_ids.clear()
+        self._latest.append(
+            (
+                result.timestamp_ms, result.success, result.matched, round(result.duration_ms, 2),
+                result.status_detail or None, failure_json(result.failure), failure_json(result.warning),
+                timings_json(result.timings), certificate_json(result.certificate), not result.success,
+                metrics_json(result.metrics), not result.success, result.matched, not result.matched, *state,
+            )
+        )  # fmt: skip
 
     def _add_incident(self, known: Known, state: TargetState, incident: Incident | None) -> None:
         if incident is not None:
             self._incidents[incident.id] = (known.row_id, incident)
         current = None if state.incident is None else state.incident.id
         before = known.incident_id
-        if before is not None and before != current and (before not in self._incidents):
+        if before is not None and before != current and before not in self._incidents:
             self._forgotten.append((state.last_result_ms or state.since_ms or 0, before))
         known.incident_id = current
 
@@ -176,17 +196,26 @@ class Batch:
         for statement, rows in (
             (_RESULT, self._results),
             (_FIRST, self._first),
+            *self._earlier,
             (_LATEST, self._latest),
+            (_STEADY, self._steady),
             (_STATE, list(self._states.values())),
             (_COUNTED, self._counted),
             (_INCIDENT, [_incident_row(*pair) for pair in self._incidents.values()]),
             (_FORGOTTEN, self._forgotten),
-            (rollup.UPSERT, self._rollups),
         ):
             if rows:
                 connection.exec_driver_sql(statement, rows)
+        self._rollups.write()
         if self._events:
             outbox.write_events(connection, self._events)
+
+
+def _steady(state: TargetState, result: CheckResult, *, maintenance: bool) -> Steady | None:
+    """What has to stay the same for a passing result to change nothing but the latest values."""
+    if state.state != "up" or state.incident is not None or maintenance or state.settled != "up":
+        return None
+    return state.since_ms, result.certificate
 
 
 def _incident_row(row_id: int, incident: Incident) -> tuple[Any, ...]:

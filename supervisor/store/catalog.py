@@ -9,15 +9,19 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from supervisor.model import CheckFailure, Item, ResolvedTarget
+from supervisor.model import Certificate, CheckFailure, Item, ResolvedTarget
 from supervisor.store.codec import dumps, failure_from
 
 Visible = tuple[object, ...]
+Steady = tuple[int | None, Certificate | None]
 
 
 @dataclass(slots=True)
 class Known:
-    """One target. A batch works on copies and puts them back after its commit."""
+    """One target, as the last commit left it (after a rollback all of them are read again).
+
+    `steady`: it is simply up, and its row says so: a further passing result changes nothing but the latest values.
+    """
 
     row_id: int
     interval_ms: int
@@ -27,13 +31,7 @@ class Known:
     visible: Visible | None = None
     metrics_hour: int | None = None
     incident_id: int | None = None
-
-    def copy(self) -> Known:
-        """A second one with the same values."""
-        return Known(
-            self.row_id, self.interval_ms, self.timeout_ms, self.last_timestamp_ms,
-            self.has_results, self.visible, self.metrics_hour, self.incident_id,
-        )  # fmt: skip
+    steady: Steady | None = None
 
 
 def visible_of(item: Item, before: Visible | None) -> Visible:

@@ -1,7 +1,7 @@
 """Hourly and daily sums of a target: counts, covered time, durations as a histogram, sums of timings.
 
-A result adds one row of increments for its hour and one for its day; SQL adds them to what is there, in the transaction
-of the result, so memory holds nothing that a kill could lose.
+`Rollups` holds the sums of each target's present hour and day and writes them in the transaction of the results that
+changed them: what is on disk is whole after any kill, and memory is only a copy of it (thrown away after a rollback).
 
 - `matched`, `failed`, `degraded` count results outside maintenance, `maintenance` those inside.
 - `duration_*` and `histogram` are over every result, so their number is matched + failed + maintenance.
@@ -15,121 +15,187 @@ from __future__ import annotations
 import json
 import sqlite3
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from supervisor.model import CheckResult, Timings
-from supervisor.store.histogram import COUNT_BITS, bucket_of, merge
+from supervisor.store.histogram import COUNT_BITS, bucket_of, decode
 
 HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
 STEPS = (HOUR_MS, DAY_MS)
-_MASK = (1 << COUNT_BITS) - 1
+_NAMES = ("dns", "connect", "tls", "firstByte", "transfer")
 
-Row = tuple[
-    int, int, int, int, int, int, int, int, int, int, float, float | None, float | None, bytes, str | None
-]  # fmt: skip
-
-UPSERT = """
-INSERT INTO rollups (target_id, step, bucket, matched, failed, degraded, missed, lost, maintenance, covered_ms,
-    duration_sum, duration_min, duration_max, histogram, timings_sum)
+_SELECT = """
+SELECT matched, failed, degraded, missed, lost, maintenance, covered_ms, duration_sum, duration_min, duration_max,
+    histogram, timings_sum
+FROM rollups WHERE target_id = ? AND step = ? AND bucket = ?
+"""
+_INSERT = """
+INSERT INTO rollups (matched, failed, degraded, missed, lost, maintenance, covered_ms, duration_sum, duration_min,
+    duration_max, histogram, timings_sum, target_id, step, bucket)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (target_id, step, bucket) DO UPDATE SET
-    matched = matched + excluded.matched, failed = failed + excluded.failed, degraded = degraded + excluded.degraded,
-    missed = missed + excluded.missed, lost = lost + excluded.lost, maintenance = maintenance + excluded.maintenance,
-    covered_ms = covered_ms + excluded.covered_ms, duration_sum = duration_sum + excluded.duration_sum,
-    duration_min = min(coalesce(duration_min, excluded.duration_min), coalesce(excluded.duration_min, duration_min)),
-    duration_max = max(coalesce(duration_max, excluded.duration_max), coalesce(excluded.duration_max, duration_max)),
-    histogram = add_histogram(histogram, excluded.histogram),
-    timings_sum = add_timings(timings_sum, excluded.timings_sum)
+"""
+_UPDATE = """
+UPDATE rollups SET matched = ?, failed = ?, degraded = ?, missed = ?, lost = ?, maintenance = ?, covered_ms = ?,
+    duration_sum = ?, duration_min = ?, duration_max = ?, histogram = ?, timings_sum = ?
+WHERE target_id = ? AND step = ? AND bucket = ?
 """
 
 
-def register(raw: sqlite3.Connection) -> None:
-    """Give a connection the two functions that `UPSERT` calls."""
-    raw.create_function("add_histogram", 2, add_histogram, deterministic=True)
-    raw.create_function("add_timings", 2, add_timings, deterministic=True)
+class Sums:
+    """One row of `rollups`. `counts` is bucket of the histogram -> its packed record (bucket and count in one)."""
 
+    __slots__ = (
+        "bucket", "counts", "covered_ms", "degraded", "duration_max", "duration_min", "duration_sum", "failed", "lost",
+        "maintenance", "matched", "missed", "stored", "timings",
+    )  # fmt: skip
 
-def add_histogram(old: bytes, new: bytes) -> bytes:
-    """The sum of two histograms; one new value is added in place."""
-    if not new:
-        return old
-    if not old:
-        return new
-    if len(new) == 4:
-        (added,) = struct.unpack("<I", new)
-        bucket, number = added >> COUNT_BITS, added & _MASK
-        for position, record in enumerate(struct.unpack(f"<{len(old) // 4}I", old)):
-            if record >> COUNT_BITS == bucket and (record & _MASK) + number <= _MASK:
-                start = position * 4
-                return old[:start] + struct.pack("<I", record + number) + old[start + 4 :]
-        return old + new
-    return merge((old, new))
+    def __init__(self, bucket: int) -> None:
+        self.bucket = bucket
+        self.stored = False
+        self.matched = self.failed = self.degraded = self.missed = self.lost = self.maintenance = 0
+        self.covered_ms = 0
+        self.duration_sum = 0.0
+        self.duration_min: float | None = None
+        self.duration_max: float | None = None
+        self.counts: dict[int, int] = {}
+        self.timings: dict[str, list[float]] = {}
 
+    def add_duration(self, duration_ms: float) -> None:
+        """One more result took so long."""
+        self.duration_sum += duration_ms
+        if self.duration_min is None or duration_ms < self.duration_min:
+            self.duration_min = duration_ms
+        if self.duration_max is None or duration_ms > self.duration_max:
+            self.duration_max = duration_ms
+        bucket = bucket_of(duration_ms)
+        self.counts[bucket] = self.counts.get(bucket, bucket << COUNT_BITS) + 1
 
-def add_timings(old: str | None, new: str | None) -> str | None:
-    """The sum of two `timings_sum` values."""
-    if old is None or new is None:
-        return new if old is None else old
-    sums = json.loads(old)
-    for name, (total, count) in json.loads(new).items():
-        before = sums.get(name, (0, 0))
-        sums[name] = (before[0] + total, before[1] + count)
-    return _timings_text(sums.items())
+    def add_timings(self, timings: Timings) -> None:
+        """Add the steps that happened."""
+        values = (timings.dns, timings.connect, timings.tls, timings.first_byte, timings.transfer)
+        for name, value in zip(_NAMES, values, strict=True):
+            if value is not None:
+                pair = self.timings.get(name)
+                if pair is None:
+                    self.timings[name] = [value, 1]
+                else:
+                    pair[0] += value
+                    pair[1] += 1
 
-
-def _timings_text(sums: Iterable[tuple[str, tuple[float, int]]]) -> str:
-    return "{" + ",".join([f'"{name}":[{total:.3f},{count}]' for name, (total, count) in sums]) + "}"
-
-
-def timings_of(timings: Timings | None) -> str | None:
-    """The `timings_sum` of one result."""
-    if timings is None:
-        return None
-    pairs = (
-        ("dns", timings.dns),
-        ("connect", timings.connect),
-        ("tls", timings.tls),
-        ("firstByte", timings.first_byte),
-        ("transfer", timings.transfer),
-    )
-    return "{" + ",".join([f'"{name}":[{value:.3f},1]' for name, value in pairs if value is not None]) + "}"
-
-
-def rows_of(target_id: int, result: CheckResult, *, maintenance: bool, covered: tuple[int, int] | None) -> list[Row]:
-    """The increments of one result. `covered` is the time that the result before it covers, as (start, end)."""
-    at = result.timestamp_ms
-    rows: list[Row] = []
-    inside = 0  # covered time in the buckets of this result, when it lies in the same hour
-    if covered is not None:
-        if covered[0] - covered[0] % HOUR_MS == at - at % HOUR_MS:
-            inside = covered[1] - covered[0]
-        else:
-            rows = [_covered_row(target_id, step, *part) for step in STEPS for part in slices(*covered, step)]
-    matched = 1 if result.matched and not maintenance else 0
-    failed = 0 if result.matched or maintenance else 1
-    degraded = 1 if result.warning is not None and not maintenance else 0
-    duration = result.duration_ms
-    blob = (bucket_of(duration) << COUNT_BITS | 1).to_bytes(4, "little")
-    timings = timings_of(result.timings)
-    for step, sums in ((HOUR_MS, timings), (DAY_MS, None)):
-        rows.append(
-            (target_id, step, at - at % step, matched, failed, degraded, 0, 0, int(maintenance), inside,
-             duration, duration, duration, blob, sums)
+    def row(self, target_id: int, step: int) -> tuple[Any, ...]:
+        """The values of `_INSERT` and `_UPDATE`."""
+        timings = None
+        if self.timings:
+            timings = ",".join([f'"{name}":[{total:.3f},{count}]' for name, (total, count) in self.timings.items()])
+            timings = "{" + timings + "}"
+        return (
+            self.matched, self.failed, self.degraded, self.missed, self.lost, self.maintenance, self.covered_ms,
+            self.duration_sum, self.duration_min, self.duration_max,
+            struct.pack(f"<{len(self.counts)}I", *self.counts.values()), timings,
+            target_id, step, self.bucket,
         )  # fmt: skip
-    return rows
 
 
-def counted(target_id: int, at_ms: int, *, missed: int = 0, lost: int = 0) -> list[Row]:
-    """The increments of slots without a run, or of results that could not be kept."""
-    return [
-        (target_id, step, at_ms - at_ms % step, 0, 0, 0, missed, lost, 0, 0, 0.0, None, None, b"", None)
-        for step in STEPS
-    ]
+def _stored(bucket: int, row: tuple[Any, ...]) -> Sums:
+    sums = Sums(bucket)
+    sums.stored = True
+    sums.matched, sums.failed, sums.degraded, sums.missed, sums.lost, sums.maintenance = row[:6]
+    sums.covered_ms, sums.duration_sum, sums.duration_min, sums.duration_max = row[6:10]
+    sums.counts = {number: number << COUNT_BITS | count for number, count in decode(row[10]).items()}
+    sums.timings = {} if row[11] is None else json.loads(row[11])
+    return sums
 
 
-def _covered_row(target_id: int, step: int, bucket: int, length_ms: int) -> Row:
-    return (target_id, step, bucket, 0, 0, 0, 0, 0, 0, length_ms, 0.0, None, None, b"", None)
+class Rollups:
+    """The present sums of every target. Use it inside a transaction; `write` at its end, `clear` after a rollback."""
+
+    def __init__(self) -> None:
+        self._present: dict[tuple[int, int], Sums] = {}
+        self._changed: dict[tuple[int, int], Sums] = {}
+        self._left: list[tuple[int, int, Sums]] = []  # changed in this transaction, then left for another bucket
+        self._raw: sqlite3.Connection | None = None
+
+    def begin(self, raw: sqlite3.Connection) -> None:
+        """A transaction has begun on this connection."""
+        self._raw = raw
+
+    def clear(self) -> None:
+        """Forget everything: disk is right."""
+        self._present.clear()
+        self._changed.clear()
+        self._left.clear()
+
+    def _sums(self, target_id: int, step: int, at_ms: int) -> Sums:
+        """The sums that a time falls into, ready to be changed."""
+        bucket = at_ms - at_ms % step
+        key = (target_id, step)
+        sums = self._present.get(key)
+        if sums is None or sums.bucket != bucket:
+            if sums is not None and key in self._changed:
+                self._flush(target_id, step, self._changed.pop(key))
+            assert self._raw is not None
+            row = self._raw.execute(_SELECT, (target_id, step, bucket)).fetchone()
+            sums = self._present[key] = Sums(bucket) if row is None else _stored(bucket, row)
+        self._changed[key] = sums
+        return sums
+
+    def _flush(self, target_id: int, step: int, sums: Sums) -> None:
+        assert self._raw is not None
+        self._raw.execute(_UPDATE if sums.stored else _INSERT, sums.row(target_id, step))
+        sums.stored = True
+
+    def add_result(
+        self, target_id: int, result: CheckResult, *, maintenance: bool, time: tuple[int, int] | None
+    ) -> None:
+        """Count one result, and the `time` (start, end) that the one before it covers."""
+        inside = 0
+        if time is not None:
+            if time[0] // HOUR_MS == result.timestamp_ms // HOUR_MS:
+                inside = time[1] - time[0]
+            else:
+                self._add_covered(target_id, *time)
+        for step in STEPS:
+            sums = self._sums(target_id, step, result.timestamp_ms)
+            sums.covered_ms += inside
+            if maintenance:
+                sums.maintenance += 1
+            elif result.matched:
+                sums.matched += 1
+                if result.warning is not None:
+                    sums.degraded += 1
+            else:
+                sums.failed += 1
+            sums.add_duration(result.duration_ms)
+            if step == HOUR_MS and result.timings is not None:
+                sums.add_timings(result.timings)
+
+    def _add_covered(self, target_id: int, start_ms: int, end_ms: int) -> None:
+        for step in STEPS:
+            for bucket, length in slices(start_ms, end_ms, step):
+                self._sums(target_id, step, bucket).covered_ms += length
+
+    def add_counts(self, target_id: int, at_ms: int, *, missed: int = 0, lost: int = 0) -> None:
+        """Count slots without a run, or results that could not be kept."""
+        for step in STEPS:
+            sums = self._sums(target_id, step, at_ms)
+            sums.missed += missed
+            sums.lost += lost
+
+    def write(self) -> None:
+        """Write every row that changed in this transaction."""
+        assert self._raw is not None
+        new: list[tuple[Any, ...]] = []
+        old: list[tuple[Any, ...]] = []
+        for (target_id, step), sums in self._changed.items():
+            (old if sums.stored else new).append(sums.row(target_id, step))
+            sums.stored = True
+        self._changed.clear()
+        if new:
+            self._raw.executemany(_INSERT, new)
+        if old:
+            self._raw.executemany(_UPDATE, old)
 
 
 def covered(previous_ms: int | None, now_ms: int, interval_ms: int, timeout_ms: int) -> tuple[int, int] | None:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.exc import SQLAlchemyError
@@ -52,6 +51,8 @@ class Session:
         self.known: dict[str, catalog.Known] = {}
         self.version = 0
         self.last_batch = ""
+        self._rollups = rollup.Rollups()
+        self._memory_is_true = True  # `known` and the rollups say what is on disk
         self.source = str(uuid.uuid4())
         self.snapshot: Snapshot | None = None  # the running set as last written
         self._scripts = scripts
@@ -150,8 +151,6 @@ class Session:
     def _connect(self) -> Connection:
         self._engine = writer_engine(self.path)
         connection = self._connection = self._engine.connect()
-        raw: Any = connection.connection.driver_connection
-        rollup.register(raw)
         self._inode = self._stat()
         return connection
 
@@ -159,7 +158,8 @@ class Session:
         """Load what there is, and prove that the database can be written."""
         loaded = load.load(connection, self.source)
         self.source = loaded.source
-        self.known = catalog.load(connection)
+        self._read_again(connection)
+        self._memory_is_true = True
         values = {row[0]: row[1] for row in connection.exec_driver_sql("SELECT key, value FROM meta").fetchall()}
         stored = connection.exec_driver_sql("SELECT coalesce(max(version), 0) FROM target_states").scalar_one()
         self.version = max(int(values.get("version", "0")), stored)
@@ -172,21 +172,29 @@ class Session:
     def write(self, ops: Sequence[Op], batch_id: str) -> None:
         """One transaction: everything in `ops`, or nothing. Errors of sqlite3 and of the values come through."""
         connection = self.ready()
-        writing = Writing(connection, self.known, self.version)
         with connection.begin():
+            if not self._memory_is_true:
+                self._read_again(connection)
+            self._memory_is_true = False
+            writing = Writing(connection, self.known, self._rollups, self.version)
+            self._rollups.begin(_raw(connection))
             if self.snapshot is not None and not writing.knows(self.snapshot):  # the file was lost and made anew
                 writing.add(self.snapshot)
             for op in ops:
                 writing.add(op)
             writing.finish(batch_id)
-        self.known, self.version = writing.committed(), writing.version
+        self._memory_is_true = True
+        self.known, self.version = writing.known, writing.version
         self.snapshot = writing.snapshot or self.snapshot
 
-    def refresh(self) -> None:
-        """Read the known targets again, after retention dropped some."""
-        connection = self.ready()
-        with connection.begin():
-            self.known = catalog.load(connection)
+    def _read_again(self, connection: Connection) -> None:
+        """After a rollback, or when retention dropped targets: what is on disk is true."""
+        self.known = catalog.load(connection)
+        self._rollups.clear()
+
+    def forget(self) -> None:
+        """Something else changed the database: read it again before the next batch."""
+        self._memory_is_true = False
 
     # --- watch -------------------------------------------------------------------------------------------------------
 
@@ -226,7 +234,7 @@ class Session:
         """The file was removed or replaced under us. What we have open is still whole: write it back to its place, or
         carry what must not be lost over to the new file."""
         assert self._connection is not None
-        raw: Any = self._connection.connection.driver_connection
+        raw = _raw(self._connection)
         if self._stat() is None:
             logs.event(log, "store.removed", level=logging.ERROR, path=self.path, action="written back")
             part = self.path.with_name(f".{self.path.name}.part")
@@ -249,3 +257,9 @@ class Session:
             adopt.carry_over(raw, connection, self.source, self.path)
         self.disconnect()
         self.open()
+
+
+def _raw(connection: Connection) -> sqlite3.Connection:
+    raw = connection.connection.driver_connection
+    assert isinstance(raw, sqlite3.Connection)
+    return raw

@@ -281,7 +281,7 @@ class Writer:
             self._cleaner.step(self._session.ready(), time.time_ns() // 1_000_000)
             if self._cleaner.forgotten:
                 self._cleaner.forgotten = False
-                self._session.refresh()
+                self._session.forget()
         except WRITE_ERRORS as error:
             self._session.failed(error)
             self._fault(reason_of(error))
