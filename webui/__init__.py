@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from flask import Flask
 
-from webui import db, errors, pages, render, security
+from webui import api, badges, db, errors, metrics, pages, probes, render, security
 from webui.cache import Cache
 from webui.settings import Settings, from_environ
 
@@ -27,4 +27,8 @@ def create_app(settings: Settings | None = None, *, now_ms: Callable[[], int] = 
     errors.install(app)
     render.install(app)
     app.register_blueprint(pages.blueprint(app, database, cache))
+    app.register_blueprint(badges.blueprint(database))
+    app.register_blueprint(metrics.blueprint(database))
+    app.register_blueprint(probes.blueprint(database))
+    app.extensions["openapi"] = api.install(app, database, cache, settings.base_path)
     return app

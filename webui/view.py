@@ -7,6 +7,7 @@ target "unknown", a late result makes its target "late", whatever the stored sta
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from supervisor.store.read import TargetRow
 
 STALE_AFTER_MS = 30_000
+NOT_UP = ("failing", "down", "recovering")
+_PLAIN_DETAIL = re.compile(r"HTTP [0-9]{3}|exitCode=-?[0-9]+|signal=[A-Z0-9+-]+")
 Status = Literal[
     "unknown", "down", "recovering", "failing", "late", "degraded", "maintenance", "pending", "paused", "up"
 ]  # fmt: skip
@@ -284,9 +287,13 @@ def shown_address(text: str, kind: str, show: Show) -> str:
 
 
 def status_detail(row: TargetRow, show: Show) -> str:
-    """`HTTP 200`, `exitCode=1`, the Nagios line; the last is text of the target's, so it is hidden with failures."""
-    text = row.last_status_detail or ""
-    return text if show.failure == "full" or text.startswith(("HTTP ", "exitCode=", "signal=")) else ""
+    """The status detail of the last result."""
+    return shown_detail(row.last_status_detail or "", show)
+
+
+def shown_detail(text: str, show: Show) -> str:
+    """`HTTP 200`, `exitCode=1`; a Nagios line is the target's own text, so it is hidden with its failures."""
+    return text if show.failure == "full" or _PLAIN_DETAIL.fullmatch(text) else ""
 
 
 # --- all targets -----------------------------------------------------------------------------------------------------
