@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import signal
 import stat
 import threading
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,10 @@ import pytest
 from supervisor.checkers.command.settings import CommandSettings
 from supervisor.expect.spec import CommandExpect, Contains, Empty, Equals, TextRule
 from supervisor.model import CheckFailure, CheckResult, ResolvedTarget, Secret
+from supervisor.worker import run_check
 from tests.make import make_target
 from tests.pool.driver import Driver, driven
+from tests.pool.registry import CHECKERS
 
 HI = CommandExpect(stdout=(TextRule("contains", (Contains("hi"),)),))
 
@@ -374,6 +378,7 @@ def test_each_command_has_its_own_session_and_only_three_descriptors(pool: Drive
     """Nothing of the worker leaks into a command."""
     result = check(pool, sh("ls /proc/self/fd | wc -l; echo hi", expect=_says("4\nhi")))  # ls opens one itself
     assert result.matched, result.failure
+    assert check(pool, sh("ulimit -n; echo hi", expect=_says("1024\nhi"))).matched
     assert check(pool, sh("test $(ps -o sid= -p $$) = $$ && echo hi")).matched
 
 
@@ -397,22 +402,7 @@ def test_c06_a_process_of_another_user_does_not_hold_the_worker(tmp_path: Path) 
     other = tmp_path / "setpriv"
     shutil.copy("/usr/bin/setpriv", other)
     other.chmod(0o4755 | stat.S_IXOTH)
-    # a non-root copy of the whole story: pool, worker and command run as nobody
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            os.setgid(65534)
-            os.setuid(65534)
-            os.write(writing, _as_nobody(str(other)).encode())
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(writing)
-    with os.fdopen(reading) as file:
-        told = file.read()
-    os.waitpid(pid, 0)
+    told = as_nobody(lambda: _ended(target(str(other), "--reuid=0", "sleep", "61.06", timeout_s=0.5)))
     for left in pids_with("61.06"):
         os.kill(left, signal.SIGKILL)
         os.waitpid(left, 0)  # this process is a subreaper too
@@ -420,12 +410,45 @@ def test_c06_a_process_of_another_user_does_not_hold_the_worker(tmp_path: Path) 
     assert "stuck 1" in told
 
 
-def _as_nobody(setpriv: str) -> str:
-    from supervisor.worker import run_check
-    from tests.pool.registry import CHECKERS
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [(resource.RLIMIT_NPROC, "no more processes"), (resource.RLIMIT_NOFILE, "too many files are open")],
+    ids=["processes", "files"],
+)
+def test_c26_limits_are_errors_of_the_spawn(limit: int, words: str) -> None:
+    """No process or descriptor left: a sentence, and no exception."""
 
+    def limited() -> str:
+        now = len(os.listdir("/proc/self/fd"))
+        resource.setrlimit(limit, (1, 1) if limit == resource.RLIMIT_NPROC else (now, now))
+        return _ended(target("true"))
+
+    assert words in as_nobody(limited)
+
+
+def as_nobody(work: Callable[[], str]) -> str:
+    """What this gives in a forked process of user nobody."""
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside threads; this one only works and ends
+        pid = os.fork()
+    if pid == 0:
+        try:
+            os.setgid(65534)
+            os.setuid(65534)
+            os.write(writing, work().encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as file:
+        told = file.read()
+    os.waitpid(pid, 0)
+    return told
+
+
+def _ended(wanted: ResolvedTarget) -> str:
     endings: list[Any] = []
-    wanted = target(setpriv, "--reuid=0", "sleep", "61.06", timeout_s=0.5)
     result, _ = run_check(wanted, endings=endings, checkers=CHECKERS)
     stuck = [seen for ending in endings for seen in ending.finish()]
     return f"{result.failure} stuck {len(stuck)}"

@@ -105,6 +105,7 @@ def driven(size: int, **options: Any) -> Iterator[Driver]:
     driver = Driver(size, **options)
     driver.pool.start()
     try:
+        driver.turn_until(lambda: driver.pool.stats().idle == size, 30, "all workers")
         yield driver
     finally:
         driver.pool.stop(1.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
 import threading
 import time
@@ -48,11 +49,22 @@ class BadChecker:
                         continue
             case "late":
                 time.sleep(60)
+            case "gap":  # dies between the start of a command and its report
+                context.report_process(-1)
+                os.posix_spawn("/bin/sleep", ["sleep", "62.13"], {}, setsid=True)
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "big":
+                return Outcome(0.0, status_detail=f"{len(target.settings)}")
             case "pid":
                 return Outcome(0.0, status_detail=f"{os.getpid()}")
-            case "modules":
-                return Outcome(0.0, status_detail=" ".join(sorted(sys.modules)))
+            case "loaded":
+                unwanted = [
+                    name for name in ("supervisor.cli", "supervisor.store", "sqlalchemy") if name in sys.modules
+                ]
+                return Outcome(0.0, status_detail=" ".join([*unwanted, *sorted(set(sys.modules) - _AT_START)]))
         return Outcome(context.deadline.elapsed_ms(), status_detail="fine")
 
+
+_AT_START = frozenset(sys.modules)  # of a worker; this module is its last import
 
 CHECKERS = {"command": CommandChecker(), "bad": BadChecker()}
