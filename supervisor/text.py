@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
-from urllib.parse import quote, quote_plus
 
 from supervisor.model import JsonValue, Secret
 
@@ -53,12 +52,8 @@ def cut(text: str, limit: int = 256) -> str:
 
 _SHORTEST = 6  # shorter values would mask ordinary words; the loader warns about them
 _SHORTEST_LINE = 12  # of a value with several lines, such as a key file: each line may turn up alone
-_PERCENT_SAFE = ("", "/", "!#$%&'()*+,/:;=?@[]~", "!$&'()*+,-./:;=?@_~")
+_PERCENT = re.compile(rb"%([0-9A-Fa-f]{2})|[^%]+|%", re.DOTALL)
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
-
-
-def _lower_hex(text: str) -> str:
-    return re.sub(r"%[0-9A-F]{2}|\\u[0-9a-fA-F]{4}", lambda found: found.group().lower(), text)
 
 
 def _upper_hex(text: str) -> str:
@@ -67,12 +62,6 @@ def _upper_hex(text: str) -> str:
 
 def _plain_forms(value: str) -> Iterator[str]:
     yield value
-    data = value.encode("utf-8", "surrogatepass")
-    for safe in _PERCENT_SAFE:
-        yield quote(data, safe=safe)
-        yield _lower_hex(quote(data, safe=safe))
-    yield quote_plus(data)
-    yield _lower_hex(quote_plus(data))
     for ascii_only in (True, False):
         escaped = json.dumps(value, ensure_ascii=ascii_only)[1:-1]
         yield escaped
@@ -103,10 +92,11 @@ def _values(secret: Secret) -> Iterator[str]:
 class Masker:
     """Replaces known secrets by `${NAME}`, in every form in which they may come back from a server or a library."""
 
-    __slots__ = ("_forms",)
+    __slots__ = ("_forms", "_percent")
 
     def __init__(self, secrets: Iterable[Secret]) -> None:
         forms: dict[str, tuple[str, bool]] = {}
+        percent: dict[bytes, str] = {}
         for secret in secrets:
             if len(secret.value) < _SHORTEST or not secret.value.strip():
                 continue
@@ -116,11 +106,16 @@ class Masker:
                     forms.setdefault(form, (shown, True))
                 for form in _plain_forms(value):
                     forms[form] = (shown, False)
+                percent[value.encode("utf-8", "surrogatepass")] = shown
+                percent[value.replace(" ", "+").encode("utf-8", "surrogatepass")] = shown
         self._forms = tuple((form, shown, is_base64) for form, (shown, is_base64) in forms.items())
+        self._percent = tuple(percent.items())
 
     def mask(self, text: str) -> str:
         """The text without the secrets. Overlapping finds become one, so no rest of a secret stays."""
         spans = [span for form in self._forms if form[0] in text for span in _spans(text, *form)]
+        if "%" in text and self._percent:
+            spans += _percent_spans(text, self._percent)
         if not spans:
             return text
         spans.sort(key=lambda span: (span[0], -span[1]))
@@ -146,6 +141,31 @@ def _spans(text: str, form: str, shown: str, is_base64: bool) -> Iterator[tuple[
         else:
             yield start, stop, shown
         start = text.find(form, start + 1)
+
+
+def _percent_spans(text: str, forms: tuple[tuple[bytes, str], ...]) -> Iterator[tuple[int, int, str]]:
+    """Finds in the decoded text, placed in the encoded one: programs differ in which characters they encode."""
+    data = text.encode("utf-8", "surrogatepass")
+    decoded = bytearray()
+    starts: list[int] = []  # of each decoded byte, its place in `data`
+    for unit in _PERCENT.finditer(data):
+        if unit.group(1) is None:
+            decoded += unit.group()
+            starts.extend(range(unit.start(), unit.end()))
+        else:
+            decoded.append(int(unit.group(1), 16))
+            starts.append(unit.start())
+    starts.append(len(data))
+    for form, shown in forms:
+        found = decoded.find(form)
+        while found != -1:
+            first, stop = starts[found], starts[found + len(form)]
+            yield _characters(data[:first]), _characters(data[:stop]), shown
+            found = decoded.find(form, found + 1)
+
+
+def _characters(data: bytes) -> int:
+    return len(data.decode("utf-8", "surrogatepass"))
 
 
 _SENSITIVE_PART = re.compile(
