@@ -25,7 +25,7 @@ from supervisor.config.schema import target_schema
 from supervisor.config.strict import nearest
 from supervisor.config.types import TYPE_SCHEMAS
 from supervisor.expect.spec import CommandExpect, HttpExpect
-from supervisor.model import ResolvedTarget, Secret
+from supervisor.model import ResolvedTarget
 
 _RETRY_S = 30.0
 
@@ -38,7 +38,9 @@ def slug(name: str) -> str:
 class TargetBuilder:
     """Builds the targets of one configuration. `default_webhooks` is what a target without `notify` tells."""
 
-    def __init__(self, defaults: Mapping | None, default_webhooks: tuple[str, ...], drop_env: tuple[str, ...], problems: Problems) -> None:
+    def __init__(
+        self, defaults: Mapping | None, default_webhooks: tuple[str, ...], drop_env: tuple[str, ...], problems: Problems
+    ) -> None:
         self._defaults, self._webhooks, self._drop_env, self._problems = defaults, default_webhooks, drop_env, problems
         self.built: list[tuple[ResolvedTarget, Resolved]] = []
 
@@ -81,7 +83,9 @@ class TargetBuilder:
             near = nearest(str(value), list(TYPE_SCHEMAS)) if isinstance(value, str) else ""
             hint = f": did you mean {near}?" if near else ""
             shown = found(nodes.data(node.entries["type"].node))
-            self._problems.error(node.entries["type"].node, f"{path}.type", f"expected one of {names}, found {shown}{hint}")
+            self._problems.error(
+                node.entries["type"].node, f"{path}.type", f"expected one of {names}, found {shown}{hint}"
+            )
         sections = [name for name in TYPE_SCHEMAS if name in node.entries]
         return sections[0] if sections else "http"
 
@@ -111,7 +115,9 @@ class TargetBuilder:
             self._problems.tree(exc.messages, tree, path)
             return None
 
-    def _target(self, values: dict[str, Any], kind: str, settings: Any, resolved: Resolved, position: int) -> ResolvedTarget:
+    def _target(
+        self, values: dict[str, Any], kind: str, settings: Any, resolved: Resolved, position: int
+    ) -> ResolvedTarget:
         empty = HttpExpect() if kind == "http" else CommandExpect()
         warn = values.get("warn")
         return ResolvedTarget(
@@ -131,23 +137,18 @@ class TargetBuilder:
             labels=tuple(values["labels"].items()),
             notify=tuple(values["notify"]),
             depends_on=tuple(values["depends_on"]),
-            secrets=distinct(resolved.tree),
+            secrets=nodes.secrets(resolved.tree),
             summary=masking.summary(resolved.tree, kind),
             config_json=masking.config_json(resolved.tree),
             position=position,
         )
 
 
-def distinct(node: nodes.Node) -> tuple[Secret, ...]:
-    """The secrets below a node, each once."""
-    return tuple(dict.fromkeys(nodes.secrets(node)))
-
-
 def _with(tree: Mapping, key: str, value: Any) -> Mapping:
     return Mapping({**tree.entries, key: made(value, tree, nodes.BUILT_IN)}, tree.file, tree.line, tree.column)
 
 
-def _absolute(node: nodes.Node | None, value: str) -> str:
+def absolute(node: nodes.Node | None, value: str) -> str:
     """A path relative to the file it stands in, made absolute."""
     base = os.path.dirname(os.path.abspath(node.file)) if node is not None else os.getcwd()  # noqa: PTH109, PTH100, PTH120 - no symlink is followed
     return os.path.normpath(os.path.join(base, value))  # noqa: PTH118
@@ -164,8 +165,8 @@ def http_settings(values: Dict[str, Any], tree: Mapping) -> HttpSettings:
         content_type = None
     _no_body_rules_with_head(values)
     url, auth = _user_info(written)
-    for key in ("body", "json", "form", "url", "auth", "tls"):
-        written.pop(key, None) if key != "tls" else None
+    for key in ("body", "json", "form", "url", "auth"):
+        written.pop(key, None)
     written["tls"] = _tls(values["http"]["tls"], tree)
     return HttpSettings(url=url, auth=auth, body=body, content_type=content_type, **written)
 
@@ -200,29 +201,39 @@ def _user_info(written: Dict[str, Any]) -> tuple[str, Any]:
     user, colon, password = info.partition(":")
     given = auth is not None or any(name.lower() == "authorization" for name, _value in written["headers"])
     if given:
-        raise ValidationError({"http": {"url": ["the URL holds a user, and auth or the header Authorization is given too: keep one"]}})
+        raise ValidationError(
+            {"http": {"url": ["the URL holds a user, and auth or the header Authorization is given too: keep one"]}}
+        )
     url = urlunsplit((parts.scheme, host, parts.path, parts.query, parts.fragment))
     return url, BasicAuth(unquote(user), unquote(password)) if colon else None
 
 
 def _tls(tls: TlsSettings, tree: Mapping) -> TlsSettings:
     """Paths made absolute, and the files loaded once to prove that they can be."""
-    paths = {}
+    paths: dict[str, str | None] = {}
     for key, name in (("caFile", "ca_file"), ("certFile", "cert_file"), ("keyFile", "key_file")):
         value = getattr(tls, name)
-        paths[name] = _absolute(find(tree, "http", "tls", key), value) if value is not None else None
+        paths[name] = absolute(find(tree, "http", "tls", key), value) if value is not None else None
     try:
         if paths["ca_file"]:
             _load_authorities(paths["ca_file"])
     except (OSError, ssl.SSLError) as exc:
-        raise ValidationError({"http": {"tls": {"caFile": [_file_problem(paths["ca_file"], exc, "certificates in PEM form")]}}}) from exc
+        raise ValidationError(
+            {"http": {"tls": {"caFile": [_file_problem(paths["ca_file"], exc, "certificates in PEM form")]}}}
+        ) from exc
     try:
         if paths["cert_file"]:
             _load_client(paths["cert_file"], paths["key_file"])
     except (OSError, ssl.SSLError) as exc:
-        message = _file_problem(exc.filename or paths["cert_file"], exc, "a certificate and the key that fits it, in PEM form, without a password")
+        message = _file_problem(
+            exc.filename or paths["cert_file"],
+            exc,
+            "a certificate and the key that fits it, in PEM form, without a password",
+        )
         raise ValidationError({"http": {"tls": {"certFile": [message]}}}) from exc
-    return TlsSettings(tls.verify, paths["ca_file"], paths["cert_file"], paths["key_file"], tls.server_name, tls.min_version)
+    return TlsSettings(
+        tls.verify, paths["ca_file"], paths["cert_file"], paths["key_file"], tls.server_name, tls.min_version
+    )
 
 
 @functools.lru_cache(64)
@@ -236,7 +247,7 @@ def _load_client(cert_file: str, key_file: str | None) -> None:
     ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(cert_file, key_file, password=lambda: "")
 
 
-def _file_problem(path: str, exc: OSError, expected: str) -> str:
+def _file_problem(path: Any, exc: OSError, expected: str) -> str:
     if isinstance(exc, ssl.SSLError):
         return f"{path} does not hold {expected}"
     return f"{path} can't be read: {exc.strerror or exc}"
@@ -248,11 +259,15 @@ def _file_problem(path: str, exc: OSError, expected: str) -> str:
 def command_settings(values: Dict[str, Any], tree: Mapping, drop_env: tuple[str, ...]) -> CommandSettings:
     """The settings of a command check; raises ValidationError with paths below the target."""
     written = dict(values["command"])
-    written["cwd"] = _absolute(find(tree, "command", "cwd") or tree, written["cwd"])
+    written["cwd"] = absolute(find(tree, "command", "cwd") or tree, written["cwd"])
     written["env"] = tuple(written["env"].items())
     if written.get("nagios") is not None:
         message = AtKey("nagios judges the exit code itself: remove exitCode, or nagios")
-        errors = {part: {"exitCode": [message]} for part in ("expect", "warn") if part in values and values[part].exit_code is not None}
+        errors = {
+            part: {"exitCode": [message]}
+            for part in ("expect", "warn")
+            if part in values and values[part].exit_code is not None
+        }
         if errors:
             raise ValidationError(errors)
     return CommandSettings(**written, drop_env=drop_env)

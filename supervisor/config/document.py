@@ -74,14 +74,19 @@ def _decode(content: bytes) -> str:
         line = before.count(b"\n") + 1
         column = len(before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")) + 1
         byte = content[exc.start] if exc.start < len(content) else 0
-        raise _Stop(line, column, f"byte 0x{byte:02X} is not valid {encoding[:6].upper().rstrip('-')}: "
-                    "save the file in UTF-8") from exc  # fmt: skip
+        raise _Stop(
+            line, column, f"byte 0x{byte:02X} is not valid {encoding[:6].upper().rstrip('-')}: save the file in UTF-8"
+        ) from exc
     found = _FORBIDDEN.search(text)
     if found:
         line = text.count("\n", 0, found.start()) + 1
         column = found.start() - text.rfind("\n", 0, found.start())
-        raise _Stop(line, column, f"the character U+{ord(found.group()):04X} is not allowed in YAML: "
-                    "remove it, or write it as an escape in double quotes")  # fmt: skip
+        raise _Stop(
+            line,
+            column,
+            f"the character U+{ord(found.group()):04X} is not allowed in YAML: "
+            "remove it, or write it as an escape in double quotes",
+        )
     return text
 
 
@@ -116,7 +121,9 @@ class _Parse:
             raise _Stop(1, 1, "the file is empty: it needs at least `targets:`")
         if not isinstance(root, Mapping):
             what = "a list" if isinstance(root, Sequence) else "a text"
-            hint = ", and a no-break space (U+00A0): replace it by a plain space" if _NO_BREAK_SPACE in self.text else ""
+            hint = (
+                ", and a no-break space (U+00A0): replace it by a plain space" if _NO_BREAK_SPACE in self.text else ""
+            )
             raise _Stop(root.line, root.column, f"the file holds {what}, expected sections such as `targets:`{hint}")
         self.document.root = root
         return self.document
@@ -135,8 +142,12 @@ class _Parse:
             self.documents += 1
             if self.documents > 1:
                 mark = event.start_mark
-                raise _Stop(mark.line + 1, mark.column + 1, "a second document begins here (`---`): "
-                            "put each document in a file of its own and give the directory")  # fmt: skip
+                raise _Stop(
+                    mark.line + 1,
+                    mark.column + 1,
+                    "a second document begins here (`---`): "
+                    "put each document in a file of its own and give the directory",
+                )
 
     # --- nodes
 
@@ -155,7 +166,8 @@ class _Parse:
             value = scalars.resolve(event.value)
         node = Scalar(value, self.file, line, column, event.value, is_plain)
         if is_plain and type(value) is int and scalars.looks_octal(event.value):
-            message = f"{event.value} is read as {value}, not as an octal number: write 0o{event.value.lstrip('+-0')} or quote it"
+            octal = f"0o{event.value.lstrip('+-0')}"
+            message = f"{event.value} is read as {value}, not as an octal number: write {octal} or quote it"
             self.problems.warning(node, self._path(), message)
         if "$" in event.value:
             key = frame.key[0] if frame is not None and frame.key else ""
@@ -167,7 +179,9 @@ class _Parse:
         mark = event.start_mark
         line, column = mark.line + 1, mark.column + 1
         if self.stack and self.stack[-1].key is None and isinstance(self.stack[-1].node, Mapping):
-            raise _Stop(line, column, "a key must be a text; a value that begins with { or [ must be quoted", self._path())
+            raise _Stop(
+                line, column, "a key must be a text; a value that begins with { or [ must be quoted", self._path()
+            )
         if len(self.stack) >= MAX_DEPTH:
             raise _Stop(line, column, f"nested more than {MAX_DEPTH} levels deep", "")
         if event.tag is not None and event.tag != "!":
@@ -185,9 +199,7 @@ class _Parse:
         if frame.merges:
             self._merge(frame)
         node = frame.node
-        children = (
-            [entry.node for entry in node.entries.values()] if isinstance(node, Mapping) else node.items
-        )
+        children = [entry.node for entry in node.entries.values()] if isinstance(node, Mapping) else node.items
         node.size = 1 + sum(inner.size for inner in children)
         self._attach(node, frame.anchor)
 
@@ -198,8 +210,12 @@ class _Parse:
             raise _Stop(line, column, f"the alias *{name} stands inside its own anchor &{name}", self._path())
         node = self.anchors.get(name)
         if node is None:
-            raise _Stop(line, column, f"*{name} is an alias, and no anchor &{name} stands above it: "
-                        "quote the value if it is a text", self._path())  # fmt: skip
+            raise _Stop(
+                line,
+                column,
+                f"*{name} is an alias, and no anchor &{name} stands above it: quote the value if it is a text",
+                self._path(),
+            )
         frame = self.stack[-1]
         if frame.key is None and isinstance(frame.node, Mapping):
             raise _Stop(line, column, "an alias can't be a key: write the key out", self._path())
@@ -217,8 +233,13 @@ class _Parse:
                 frame.merges = []
             elif frame.merges:
                 first = frame.merges[0]
-                self.problems.error_at(self.file, line, column, self._path(),
-                                       f"<< stands twice, first in line {first[1]}: write one, with a list: <<: [*a, *b]")  # fmt: skip
+                self.problems.error_at(
+                    self.file,
+                    line,
+                    column,
+                    self._path(),
+                    f"<< stands twice, first in line {first[1]}: write one, with a list: <<: [*a, *b]",
+                )
             return
         earlier = frame.node.entries.get(text)
         if earlier is not None:
@@ -252,8 +273,13 @@ class _Parse:
         sources = source.items if isinstance(source, Sequence) else [source]
         for inner in sources:
             if not isinstance(inner, Mapping):
-                self.problems.error_at(self.file, line, column, join(self._path(), "<<"),
-                                       "<< takes a mapping or a list of mappings, such as <<: *base")  # fmt: skip
+                self.problems.error_at(
+                    self.file,
+                    line,
+                    column,
+                    join(self._path(), "<<"),
+                    "<< takes a mapping or a list of mappings, such as <<: *base",
+                )
                 continue
             for key, entry in inner.entries.items():
                 frame.node.entries.setdefault(key, entry)
@@ -262,7 +288,9 @@ class _Parse:
         self.nodes += size
         if self.nodes > MAX_NODES:
             place = (node.line, node.column) if node is not None else (line, column)
-            raise _Stop(*place, f"more than {MAX_NODES:,} values once aliases are put in: this file is too big to be meant")
+            raise _Stop(
+                *place, f"more than {MAX_NODES:,} values once aliases are put in: this file is too big to be meant"
+            )
 
     def _check_tag(self, tag: str, line: int, column: int) -> None:
         if tag not in _TAGS:

@@ -1,7 +1,7 @@
 """The fields of the schemas: strict, each with a sentence for what it expects and a JSON Schema of its own.
 
-marshmallow's own fields are lenient where a monitor must not guess: Boolean takes "yes", Integer cuts 5.9 to 5, Float takes
-"1_000", Url refuses http://nas/.
+marshmallow's own fields are lenient where a monitor must not guess: Boolean takes "yes", Integer cuts 5.9 to 5, Float
+takes "1_000", Url refuses http://nas/.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from marshmallow import ValidationError, fields
 
@@ -49,10 +49,11 @@ class Typed(fields.Field[Any]):
 
     expected = "a value"
     hint = ""
-    schema: Mapping[str, Any] = {}
-    default_error_messages = {"required": "is missing", "null": "is empty"}
+    schema: ClassVar[Mapping[str, Any]] = {}
 
-    def __init__(self, *, doc: str = "", example: Any = None, shows_default: str = "", secret: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self, *, doc: str = "", example: Any = None, shows_default: str = "", secret: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.doc, self.example, self.shows_default, self.secret = doc, example, shows_default, secret
         self.error_messages["required"] = f"is missing: expected {self.expected}"
@@ -68,7 +69,9 @@ class Typed(fields.Field[Any]):
     def wrong(self, value: Any, hint: str = "") -> ValidationError:
         """The error for a value of the wrong kind."""
         hint = hint or self.hint
-        return ValidationError(f"expected {self.expected}, found {found(value, self.secret)}{f': {hint}' if hint else ''}")
+        return ValidationError(
+            f"expected {self.expected}, found {found(value, self.secret)}{f': {hint}' if hint else ''}"
+        )
 
     def json_schema(self) -> dict[str, Any]:
         """What this field takes, as JSON Schema 2020-12."""
@@ -80,8 +83,16 @@ class Str(Typed):
 
     expected = "a text"
 
-    def __init__(self, *, longest: int = 10_000, empty: bool = False, lines: bool = False, pattern: str = "",
-                 expected: str = "", **kwargs: Any) -> None:  # fmt: skip
+    def __init__(
+        self,
+        *,
+        longest: int = 10_000,
+        empty: bool = False,
+        lines: bool = False,
+        pattern: str = "",
+        expected: str = "",
+        **kwargs: Any,
+    ) -> None:
         self.longest, self.empty, self.lines = longest, empty, lines
         self.pattern = re.compile(pattern) if pattern else None
         self.expected = expected or self.expected
@@ -115,7 +126,7 @@ class Str(Typed):
 
 class Bool(Typed):
     expected = "true or false"
-    schema = {"type": "boolean"}
+    schema: ClassVar[Mapping[str, Any]] = {"type": "boolean"}
 
     def read(self, value: Any) -> bool:
         if not isinstance(value, bool):
@@ -146,7 +157,7 @@ class Number(Typed):
     """A finite number, 0 or more."""
 
     expected = "a number, 0 or more"
-    schema = {"type": "number", "minimum": 0}
+    schema: ClassVar[Mapping[str, Any]] = {"type": "number", "minimum": 0}
 
     def read(self, value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
@@ -177,7 +188,7 @@ class Duration(Typed):
     """`500ms`, `30s`, `1m30s`, `2h`, `7d`, `3y` (365 days): seconds, as float."""
 
     expected = "a duration such as 500ms, 30s, 1m30s, 2h or 7d"
-    schema = {"type": "string", "pattern": _DURATION_PATTERN}
+    schema: ClassVar[Mapping[str, Any]] = {"type": "string", "pattern": _DURATION_PATTERN}
 
     def __init__(self, low: str = "1ms", high: str = "100y", **kwargs: Any) -> None:
         self.low, self.high = low, high
@@ -222,7 +233,7 @@ class Size(Typed):
     """`100MB`, `64 KB`, `4096`: bytes, by binary units."""
 
     expected = "a size such as 64KB, 100MB or 1GB"
-    schema = {
+    schema: ClassVar[Mapping[str, Any]] = {
         "anyOf": [
             {"type": "integer", "minimum": 1, "maximum": _LARGEST_BYTES},
             {"type": "string", "pattern": "^0*[1-9][0-9]* ?([bB]|[kKmMgG][bB])$"},
@@ -245,8 +256,16 @@ class Size(Typed):
 class ListOf(Typed):
     """A list whose items are all of one field. `single` lifts a lone value to a list of one."""
 
-    def __init__(self, item: Typed, *, least: int = 0, most: int = 10_000, single: bool = False, distinct: bool = False,
-                 **kwargs: Any) -> None:  # fmt: skip
+    def __init__(
+        self,
+        item: Typed,
+        *,
+        least: int = 0,
+        most: int = 10_000,
+        single: bool = False,
+        distinct: bool = False,
+        **kwargs: Any,
+    ) -> None:
         self.item, self.least, self.most, self.single, self.distinct = item, least, most, single, distinct
         self.expected = f"a list, each item {item.expected}"
         super().__init__(**kwargs)
@@ -255,12 +274,18 @@ class ListOf(Typed):
         if self.single and value is not None and not isinstance(value, list | dict):
             value = [value]
         if not isinstance(value, list):
-            example = f": write [{value}]" if isinstance(value, str) and not hasattr(value, "shown") and len(value) < 40 else ""
+            example = (
+                f": write [{value}]"
+                if isinstance(value, str) and not hasattr(value, "shown") and len(value) < 40
+                else ""
+            )
             raise ValidationError(f"expected a list, found {found(value, self.secret)}{example}")
         if not self.least <= len(value) <= self.most:
             what = "an empty list" if not value else f"{len(value):,} items"
             least = f"at least {self.least}" if len(value) < self.least else f"at most {self.most:,}"
-            raise ValidationError(f"expected {least} items, found {what}" if len(value) else f"expected {least} item, found {what}")
+            raise ValidationError(
+                f"expected {least} items, found {what}" if len(value) else f"expected {least} item, found {what}"
+            )
         errors: dict[int | str, Any] = {}
         items = []
         for index, inner in enumerate(value):
@@ -330,7 +355,11 @@ class Json(Typed):
         return plain(value)
 
     def json_schema(self) -> dict[str, Any]:
-        return {"a mapping": {"type": "object"}, "a mapping or a list": {"type": ["object", "array"]}}.get(self.container, {})
+        kinds: dict[str, dict[str, Any]] = {
+            "a mapping": {"type": "object"},
+            "a mapping or a list": {"type": ["object", "array"]},
+        }
+        return kinds.get(self.container, {})
 
 
 def _finite(value: Any) -> bool:

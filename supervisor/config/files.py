@@ -20,14 +20,14 @@ _SUFFIXES = (".yaml", ".yml")
 _MAX_FILES = 1000
 
 
-class NoConfiguration(CheckvisorError):
+class NoConfiguration(CheckvisorError):  # noqa: N818 - it reads as what is the case
     """There is no configuration where one was looked for."""
 
     exit_status = 2
 
 
 def default_path(environ: Mapping[str, str]) -> Path:
-    """CHECKVISOR_CONFIG, then ./config.yaml, then /etc/checkvisor/config.yaml (returned too when none of them exists)."""
+    """CHECKVISOR_CONFIG, then ./config.yaml, then /etc/checkvisor/config.yaml (also when none exists)."""
     if environ.get("CHECKVISOR_CONFIG"):
         return Path(environ["CHECKVISOR_CONFIG"])
     here = Path("config.yaml")
@@ -118,7 +118,9 @@ class Files:
 def directory(path: Path) -> list[Path]:
     """The configuration files of a directory in name order; hidden ones (editors' swap files) do not count."""
     return sorted(
-        entry for entry in path.iterdir() if entry.suffix in _SUFFIXES and not entry.name.startswith(".") and entry.is_file()
+        entry
+        for entry in path.iterdir()
+        if entry.suffix in _SUFFIXES and not entry.name.startswith(".") and entry.is_file()
     )
 
 
@@ -133,7 +135,9 @@ def check_permissions(files: Files, has_commands: bool, insecure: bool, problems
             message = f"the group {status.st_gid} may change this file: chmod g-w {name}"
             refused = has_commands and os.geteuid() == 0
             if refused:
-                message = f"the group {status.st_gid} may change this file, and it runs commands as root: chmod g-w {name}"
+                message = (
+                    f"the group {status.st_gid} may change this file, and it runs commands as root: chmod g-w {name}"
+                )
         else:
             continue
         if refused and not insecure:

@@ -37,8 +37,13 @@ class Lints:
     def target(self, target: ResolvedTarget, resolved: Resolved) -> None:
         tree, path = resolved.tree, resolved.path
         if target.timeout_s > target.interval_s:
-            self._at(tree, path, ("timeout",), f"the timeout {duration_text(target.timeout_s)} is longer than the interval "
-                     f"{duration_text(target.interval_s)}: a slow check makes the next slots missed")  # fmt: skip
+            self._at(
+                tree,
+                path,
+                ("timeout",),
+                f"the timeout {duration_text(target.timeout_s)} is longer than the interval "
+                f"{duration_text(target.interval_s)}: a slow check makes the next slots missed",
+            )
         for part in ("expect", "warn"):
             node = find(tree, part)
             if isinstance(node, Mapping):
@@ -57,20 +62,30 @@ class Lints:
             below = join(below, step)
             entry = node.entries.get(str(step)) if isinstance(node, Mapping) else None
             inner = find(node, step)
-            if inner is None:
-                break
-            node = inner
             shown = f"defaults.{below}" if entry is not None and entry.origin == "defaults" else join(shown, step)
+            if inner is None or inner.line == 0:
+                break  # a built-in value: told where the mapping stands that lacks it
+            node = inner
         self._problems.warning(node, shown, message)
 
     def _limits(self, target: ResolvedTarget, tree: Mapping, path: str, part: str) -> None:
         limit = getattr(getattr(target, part), "max_duration_ms", None)
         if limit is not None and limit >= target.timeout_s * 1000:
-            self._at(tree, path, (part, "maxDurationMs"), f"{limit} ms is not below the timeout "
-                     f"{duration_text(target.timeout_s)}: the check ends before this limit is passed")  # fmt: skip
+            self._at(
+                tree,
+                path,
+                (part, "maxDurationMs"),
+                f"{limit} ms is not below the timeout "
+                f"{duration_text(target.timeout_s)}: the check ends before this limit is passed",
+            )
         hard = getattr(target.expect, "max_duration_ms", None)
         if part == "warn" and limit is not None and hard is not None and limit >= hard:
-            self._at(tree, path, (part, "maxDurationMs"), f"{limit} ms is not below expect.maxDurationMs ({hard} ms): this never warns")
+            self._at(
+                tree,
+                path,
+                (part, "maxDurationMs"),
+                f"{limit} ms is not below expect.maxDurationMs ({hard} ms): this never warns",
+            )
 
     def _expressions(self, node: Node, path: str) -> None:
         if isinstance(node, Sequence):
@@ -86,7 +101,9 @@ class Lints:
             elif key == "json":
                 dialect = find(entry.node, "dialect")
                 ng = isinstance(dialect, Scalar) and dialect.value == "jsonpath-ng"
-                self._expression(_lint_json_path, find(entry.node, "path"), join(inner, "path"), *(["jsonpath-ng"] if ng else []))
+                self._expression(
+                    _lint_json_path, find(entry.node, "path"), join(inner, "path"), *(["jsonpath-ng"] if ng else [])
+                )
                 self._expressions(entry.node, inner)
             elif key == "css":
                 self._expression(_lint_css, find(entry.node, "selector"), join(inner, "selector"))
@@ -106,20 +123,40 @@ class Lints:
 
     def _http(self, target: ResolvedTarget, settings: HttpSettings, tree: Mapping, path: str) -> None:
         if settings.body is not None and settings.method in ("GET", "HEAD"):
-            self._at(tree, path, ("http", "method"), f"a body is sent with {settings.method}, which servers ignore: set method: POST")
+            self._at(
+                tree,
+                path,
+                ("http", "method"),
+                f"a body is sent with {settings.method}, which servers ignore: set method: POST",
+            )
         written = find(tree, "http", "url")
         url = str(written.value) if isinstance(written, Scalar) else settings.url
         if "@" in urlsplit(url).netloc and settings.auth is None:
-            self._at(tree, path, ("http", "url"), "the URL holds a user without a password, and no Authorization is sent for it: use auth")
+            self._at(
+                tree,
+                path,
+                ("http", "url"),
+                "the URL holds a user without a password, and no Authorization is sent for it: use auth",
+            )
         plain = settings.url[:5].lower() == "http:"
         for part in ("expect", "warn"):
             days = getattr(getattr(target, part), "certificate_min_days_left", None)
             if days is not None and plain:
-                self._at(tree, path, (part, "certificate"), "the URL is http, and only https has a certificate: use an https URL")
+                self._at(
+                    tree,
+                    path,
+                    (part, "certificate"),
+                    "the URL is http, and only https has a certificate: use an https URL",
+                )
         if plain and settings.tls.ca_file:
             self._at(tree, path, ("http", "tls", "caFile"), "the URL is http, where this has no effect")
         if not settings.tls.verify and not plain:
-            self._at(tree, path, ("http", "tls", "verify"), "the certificate is not verified: anyone on the way can answer for this server")
+            self._at(
+                tree,
+                path,
+                ("http", "tls", "verify"),
+                "the certificate is not verified: anyone on the way can answer for this server",
+            )
 
     # --- command
 
@@ -127,8 +164,13 @@ class Lints:
         program = settings.exec
         if " " in program and not program_exists(settings):
             first, _, rest = program.partition(" ")
-            self._at(tree, path, ("command", "exec"), "this looks like a whole command line, and it is taken as the name of one program: write "
-                     f"exec: {first} and args: [{', '.join(rest.split())}]")  # fmt: skip
+            self._at(
+                tree,
+                path,
+                ("command", "exec"),
+                "this looks like a whole command line, and it is taken as the name of one program: write "
+                f"exec: {first} and args: [{', '.join(rest.split())}]",
+            )
             return
         if program.startswith("~"):
             self._at(tree, path, ("command", "exec"), "~ is not expanded, there is no shell: write the whole path")
@@ -156,7 +198,12 @@ class Lints:
         for index, argument in enumerate(settings.args):
             steps = ("command", "args", index)
             if argument in _SHELL and not in_shell:
-                self._at(tree, path, steps, f"{argument} reaches the program as it stands, there is no shell: write exec: sh and args: [-c, '...']")
+                self._at(
+                    tree,
+                    path,
+                    steps,
+                    f"{argument} reaches the program as it is, there is no shell: write exec: sh, args: [-c, '...']",
+                )
             elif re.match(r"-{1,2}[\w-]+ \S", argument) and not in_shell:
                 self._at(tree, path, steps, "an option and its value in one argument: make two items of them")
 

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from supervisor.config.nodes import Mapping, Node, Scalar, Sequence, find
-from supervisor.text import HIDDEN, clean, cut, is_sensitive
+from supervisor.text import HIDDEN, clean, cut
+from supervisor.text import is_sensitive as _is_sensitive
 
+is_sensitive = lru_cache(4096)(_is_sensitive)
 _OPTION = re.compile(r"(--?[A-Za-z][\w-]*)(=)?", re.ASCII)
 _URL_KEYS = frozenset({"url", "proxy", "heartbeatUrl", "apprise"})
 _HARMLESS = frozenset({"keyFile", "certFile", "caFile", "auth"})

@@ -1,17 +1,17 @@
-"""A configuration file as a tree in which every value and every key knows where it stands. Second step: text -> nodes."""
+"""A configuration file as a tree in which every value and every key knows where it stands."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from supervisor.model import Secret
 
-BUILT_IN, DEFAULTS, TARGET = "built-in", "defaults", "target"
-Origin = Literal["", "built-in", "defaults", "target"]
+Origin = Literal["", "built-in", "defaults"]  # "": the same as the mapping around it, in the end the target
+BUILT_IN: Origin = "built-in"
+DEFAULTS: Origin = "defaults"
 Path = tuple[str | int, ...]
 
 _PLAIN_KEY = re.compile(r"[\w-]{1,80}", re.ASCII)
@@ -107,16 +107,19 @@ def shown(node: Node) -> Any:
     return node.shown if node.secrets else node.value
 
 
-def secrets(node: Node) -> Iterator[Secret]:
-    """Every secret below the node, in file order, with repetitions."""
-    if isinstance(node, Mapping):
-        for entry in node.entries.values():
-            yield from secrets(entry.node)
-    elif isinstance(node, Sequence):
-        for item in node.items:
-            yield from secrets(item)
-    else:
-        yield from node.secrets
+def secrets(node: Node) -> tuple[Secret, ...]:
+    """Every secret below the node, in file order, each once."""
+    seen: dict[Secret, None] = {}
+    pending: list[Node] = [node]
+    while pending:
+        inner = pending.pop()
+        if isinstance(inner, Mapping):
+            pending.extend([entry.node for entry in inner.entries.values()][::-1])
+        elif isinstance(inner, Sequence):
+            pending.extend(inner.items[::-1])
+        elif inner.secrets:
+            seen.update(dict.fromkeys(inner.secrets))
+    return tuple(seen)
 
 
 def child(node: Node | None, step: str | int) -> Node | None:

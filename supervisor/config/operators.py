@@ -39,7 +39,9 @@ def pattern(value: Any) -> str:
     """A regular expression that compiles."""
     if not isinstance(value, str) or not value:
         hint = ": quote it" if isinstance(value, int | float) else ""
-        raise ValidationError(f"expected a regular expression (a text), found {found(value) if value != '' else 'an empty text'}{hint}")
+        raise ValidationError(
+            f"expected a regular expression (a text), found {found(value) if value != '' else 'an empty text'}{hint}"
+        )
     compiled(check_regex, str(value))
     return str(value)
 
@@ -58,7 +60,9 @@ def read_operators(written: dict[str, Any], source: Source, *, extra: tuple[str,
         except ValidationError as exc:
             errors[key] = exc.messages
     if not errors and len(operators) > 1 and any(op == Exists(False) for op in operators):
-        errors["exists"] = ["exists: false stands alone: an absent value satisfies no other operator; remove one of them"]
+        errors["exists"] = [
+            "exists: false stands alone: an absent value satisfies no other operator; remove one of them"
+        ]
     if errors:
         raise ValidationError(errors)
     return tuple(operators)
@@ -92,7 +96,9 @@ def _operator(key: str, value: Any, source: Source, extra: tuple[str, ...]) -> O
 def negate(value: Any, source: Source) -> Operator:
     """`not: {OPS}`: not all of OPS hold on the value. On `exists` and `count` the operator itself is turned round."""
     if not isinstance(value, dict) or not value:
-        raise ValidationError(f"expected a mapping of operators, found {found(value) if value != {} else 'an empty one'}")
+        raise ValidationError(
+            f"expected a mapping of operators, found {found(value) if value != {} else 'an empty one'}"
+        )
     turned = turn(read_operators(value, source))
     return turned[0]
 
@@ -162,19 +168,24 @@ def _count(value: Any, source: Source) -> tuple[Operator, ...]:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return (Equals(value),)
     if not isinstance(value, dict) or not value:
-        raise ValidationError(f"expected a whole number, 0 or more, or a mapping such as {{gte: 3}}, found {found(value)}")
+        raise ValidationError(
+            f"expected a whole number, 0 or more, or a mapping such as {{gte: 3}}, found {found(value)}"
+        )
     errors: Errors = {}
     operators: list[Operator] = []
     for key, bound in value.items():
         try:
-            if key == "equals":
-                operators.append(Equals(_number(bound)))
-            elif key in COMPARISONS:
-                operators.append(Compare(key, _number(bound)))
-            else:
-                raise ValidationError(unknown_key(key, ["equals", *COMPARISONS], {}))
+            operators.append(_bound(key, bound))
         except ValidationError as exc:
             errors[key] = exc.messages
     if errors:
         raise ValidationError(errors)
     return tuple(operators)
+
+
+def _bound(key: str, value: Any) -> Operator:
+    if key == "equals":
+        return Equals(_number(value))
+    if key in COMPARISONS:
+        return Compare(key, _number(value))
+    raise ValidationError(unknown_key(key, ["equals", *COMPARISONS], {}))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from supervisor.config.nodes import Entry, Mapping, Node, Sequence as List, find, join
+from supervisor.config.nodes import Entry, Mapping, Node, find, join
+from supervisor.config.nodes import Sequence as List
 from supervisor.config.problems import Problems
 from supervisor.config.resolve import Resolved
 from supervisor.config.strict import nearest
@@ -27,11 +28,17 @@ def check_ids(targets: Sequence[Built], problems: Problems) -> None:
             if "id" in _own(resolved.tree) and "id" in _own(earlier[1].tree):
                 message = f'the id "{target.id}" stands twice, first at {where}: every target needs its own'
             else:
-                message = f'the name gives the id "{target.id}", which the target at {where} has: give both targets an id'
+                message = (
+                    f'the name gives the id "{target.id}", which the target at {where} has: give both targets an id'
+                )
             problems.error(entry.node, path, message)
         elif folded.setdefault(target.id.lower(), target.id) != target.id:
             other = folded[target.id.lower()]
-            problems.warning(entry.node, join(resolved.path, "id"), f'the ids "{other}" and "{target.id}" differ only in capital letters')
+            problems.warning(
+                entry.node,
+                join(resolved.path, "id"),
+                f'the ids "{other}" and "{target.id}" differ only in capital letters',
+            )
 
 
 def _own(tree: Mapping) -> set[str]:
@@ -44,7 +51,9 @@ def _written(tree: Mapping, *keys: str) -> Entry:
     return next(tree.entries[key] for key in (*keys, "type") if key in own)
 
 
-def check_names(names: Iterable[str], known: Sequence[str], node: Node | None, path: str, what: str, problems: Problems) -> None:
+def check_names(
+    names: Iterable[str], known: Sequence[str], node: Node | None, path: str, what: str, problems: Problems
+) -> None:
     """Every name is known; `node` is the list they stand in."""
     for index, name in enumerate(names):
         if name in known:
@@ -67,7 +76,14 @@ def check_references(targets: Sequence[Built], webhooks: Sequence[str], problems
             path = "defaults.notify" if entry.origin == "defaults" else join(resolved.path, "notify")
             check_names(target.notify, webhooks, entry.node, path, "webhook", problems)
         if target.depends_on and not known_ids.issuperset(target.depends_on):
-            check_names(target.depends_on, ids, find(resolved.tree, "dependsOn"), join(resolved.path, "dependsOn"), "target", problems)
+            check_names(
+                target.depends_on,
+                ids,
+                find(resolved.tree, "dependsOn"),
+                join(resolved.path, "dependsOn"),
+                "target",
+                problems,
+            )
 
 
 def check_cycles(targets: Sequence[Built], problems: Problems) -> None:
@@ -82,7 +98,9 @@ def check_cycles(targets: Sequence[Built], problems: Problems) -> None:
             node = find(resolved.tree, "dependsOn")
             assert node is not None
             chain = " -> ".join([*cycle, cycle[0]])
-            problems.error(node, join(resolved.path, "dependsOn"), f"the dependencies go in a circle: {chain}; remove one of them")
+            problems.error(
+                node, join(resolved.path, "dependsOn"), f"the dependencies go in a circle: {chain}; remove one of them"
+            )
 
 
 def _cycle(start: str, graph: dict[str, tuple[str, ...]], done: set[str]) -> list[str]:

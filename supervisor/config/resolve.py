@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from marshmallow import missing
@@ -25,7 +26,12 @@ def resolve(target: Mapping, defaults: Mapping | None, kind: str) -> Mapping:
             entries[key] = _from_defaults(defaults.entries[key])
     _merge_key(entries, defaults, "labels", str)
     section, shared = entries.get(kind), defaults.entries.get(kind)
-    if section is not None and shared is not None and isinstance(section.node, Mapping) and isinstance(shared.node, Mapping):
+    if (
+        section is not None
+        and shared is not None
+        and isinstance(section.node, Mapping)
+        and isinstance(shared.node, Mapping)
+    ):
         inner = dict(section.node.entries)
         for key, entry in shared.node.entries.items():
             if key in _MERGED:
@@ -45,7 +51,9 @@ def _merge_key(entries: dict[str, Entry], defaults: Mapping, key: str, fold: Any
         entries[key] = _from_defaults(shared)
     elif isinstance(own.node, Mapping) and isinstance(shared.node, Mapping):
         present = {fold(name) for name in own.node.entries}
-        merged = {name: _from_defaults(entry) for name, entry in shared.node.entries.items() if fold(name) not in present}
+        merged = {
+            name: _from_defaults(entry) for name, entry in shared.node.entries.items() if fold(name) not in present
+        }
         entries[key] = replace(own, node=_like(own.node, {**merged, **own.node.entries}))
 
 
@@ -63,19 +71,30 @@ def _like(node: Mapping, entries: dict[str, Entry]) -> Mapping:
 def with_built_ins(node: Mapping, schema: Strict) -> Mapping:
     """The mapping with every built-in value of the schema written out, down through its sections."""
     entries: dict[str, Entry] = {}
-    for name, field in schema.fields.items():
-        assert isinstance(field, Typed)
-        key = camel(name)
-        entry = node.entries.get(key)
+    for key, built, inner in _plan(schema):
+        entry = node.entries.get(key, built)
         if entry is None:
-            value = built_in(field)
-            if value is missing:
-                continue
-            entry = made(value, node, BUILT_IN)
-        if type(field) is Section and isinstance(entry.node, Mapping) and not field.each:
-            entry = replace(entry, node=with_built_ins(entry.node, field.inner))
+            continue
+        if inner is not None and entry is not built and isinstance(entry.node, Mapping):
+            entry = replace(entry, node=with_built_ins(entry.node, inner))
         entries[key] = entry
     return _like(node, entries)
+
+
+@lru_cache(64)
+def _plan(schema: Strict) -> tuple[tuple[str, Entry | None, Strict | None], ...]:
+    """Each key of a schema with its built-in entry and, of a section, the schema below."""
+    plan = []
+    nowhere = Mapping({}, "", 0, 0)
+    for name, field in schema.fields.items():
+        assert isinstance(field, Typed)
+        inner = field.inner if type(field) is Section and not field.each else None
+        value = built_in(field)
+        entry = None if value is missing else made(value, nowhere, BUILT_IN)
+        if entry is not None and inner is not None:
+            entry = replace(entry, node=with_built_ins(nowhere, inner))
+        plan.append((camel(name), entry, inner))
+    return tuple(plan)
 
 
 def built_in(field: Typed) -> Any:
@@ -124,7 +143,9 @@ def made(value: Any, beside: Node, origin: Origin) -> Entry:
 
 def _node(value: Any, beside: Node) -> Node:
     if isinstance(value, dict):
-        return Mapping({key: made(item, beside, "") for key, item in value.items()}, beside.file, beside.line, beside.column)
+        return Mapping(
+            {key: made(item, beside, "") for key, item in value.items()}, beside.file, beside.line, beside.column
+        )
     if isinstance(value, list | tuple):
         return Sequence([_node(item, beside) for item in value], beside.file, beside.line, beside.column)
     return Scalar(value, beside.file, beside.line, beside.column, plain=not isinstance(value, str))

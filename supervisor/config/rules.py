@@ -3,23 +3,45 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 from lxml import etree
 from marshmallow import ValidationError
 
 from supervisor.config.fields import Typed, found
 from supervisor.config.operators import (
-    OPERATORS, Errors, Source, check_css, check_json_path, check_xpath, compiled, negate, pattern, read_operators, turn, under,
-)  # fmt: skip
+    OPERATORS,
+    Errors,
+    Source,
+    check_css,
+    check_json_path,
+    check_xpath,
+    compiled,
+    negate,
+    pattern,
+    read_operators,
+    turn,
+    under,
+)
 from supervisor.config.problems import AtKey
 from supervisor.config.strict import unknown_key
 from supervisor.config.web_fields import header_name_problem
 from supervisor.expect.select import compiled_xpath, evaluate
 from supervisor.expect.spec import (
-    BodyRule, CssRule, Equals, Exists, HeaderRule, JsonRule, Match, Not, Operator, StatusRange, TextRule, XpathRule,
-)  # fmt: skip
+    BodyRule,
+    CssRule,
+    Equals,
+    Exists,
+    HeaderRule,
+    JsonRule,
+    Match,
+    Not,
+    Operator,
+    StatusRange,
+    TextRule,
+    XpathRule,
+)
 
 _BARE = tuple(name for name in OPERATORS if name not in ("not", "exists", "count"))
 _TEXT_KEYS = ("contains", "regex", "not", *(name for name in _BARE if name != "contains"))
@@ -32,7 +54,7 @@ class Status(Typed):
     """`200`, `"2xx"`, `"200-299"`."""
 
     expected = "a status: a number from 100 to 999, 2xx, or a range such as 200-299"
-    schema = {
+    schema: ClassVar[Mapping[str, Any]] = {
         "anyOf": [
             {"type": "integer", "minimum": 100, "maximum": 999},
             {"type": "string", "pattern": "^([1-9][xX][xX]|[1-9][0-9]{2}-[1-9][0-9]{2})$"},
@@ -58,7 +80,7 @@ class HeaderRules(Typed):
     """Header names with a plain text (= equals) or operators."""
 
     expected = "a mapping of header names to a text or to operators"
-    schema = {
+    schema: ClassVar[Mapping[str, Any]] = {
         "type": "object",
         "additionalProperties": {"anyOf": [{"type": ["string", "number"]}, {"$ref": "#/$defs/headerMatcher"}]},
     }
@@ -74,9 +96,10 @@ class HeaderRules(Typed):
             if not problem and name.lower() in seen:
                 problem = AtKey("the header stands twice: names are compared without regard to case")
             seen.add(name.lower())
+            if problem:
+                errors[name] = [problem]
+                continue
             try:
-                if problem:
-                    raise ValidationError(problem)
                 rules.append(HeaderRule(str(name), _matcher(written)))
             except ValidationError as exc:
                 errors[name] = exc.messages
@@ -129,7 +152,11 @@ class Rules(Typed):
 
     def _rule(self, item: Any) -> BodyRule:
         if not isinstance(item, dict):
-            hint = f": write - contains: {item}" if isinstance(item, str) and not hasattr(item, "shown") and len(item) < 40 else ""
+            hint = (
+                f": write - contains: {item}"
+                if isinstance(item, str) and not hasattr(item, "shown") and len(item) < 40
+                else ""
+            )
             raise ValidationError(f"expected a rule such as `contains: ok`, found {found(item)}{hint}")
         if not item:
             raise ValidationError("the rule is empty: expected one such as `contains: ok`")
@@ -150,7 +177,9 @@ class Rules(Typed):
 
     def _negated(self, inner: Any) -> BodyRule:
         if not isinstance(inner, dict) or not inner:
-            raise ValidationError(f"expected a rule or operators, found {found(inner) if inner != {} else 'an empty mapping'}")
+            raise ValidationError(
+                f"expected a rule or operators, found {found(inner) if inner != {} else 'an empty mapping'}"
+            )
         _one_rule_only(inner, list(inner))
         key = str(next(iter(inner)))
         if key in _DOCUMENTS and self.documents:
@@ -177,10 +206,16 @@ def _one_rule_only(item: dict[str, Any], known: list[str]) -> None:
         raise ValidationError({second: [AtKey(f"{first} and {second} stand in one item: {where}")]})
 
 
-def _parts(value: Any, kind: Source, name: str, extra: tuple[str, ...], negated: bool) -> tuple[str, bool, tuple[Operator, ...]]:
+def _parts(
+    value: Any, kind: Source, name: str, extra: tuple[str, ...], negated: bool
+) -> tuple[str, bool, tuple[Operator, ...]]:
     """Expression, `some` and operators: what the three kinds of rules have in common."""
     if not isinstance(value, dict):
-        hint = f": write {{{name}: {value}}}" if isinstance(value, str) and not hasattr(value, "shown") and len(value) < 60 else ""
+        hint = (
+            f": write {{{name}: {value}}}"
+            if isinstance(value, str) and not hasattr(value, "shown") and len(value) < 60
+            else ""
+        )
         raise ValidationError(f"expected a mapping with `{name}`, found {found(value)}{hint}")
     errors: Errors = {}
     expression = value.get(name)
@@ -195,8 +230,7 @@ def _parts(value: Any, kind: Source, name: str, extra: tuple[str, ...], negated:
     try:
         operators = read_operators(value, kind, extra=(name, "some", *extra))
     except ValidationError as exc:
-        assert isinstance(exc.messages, dict)
-        errors |= exc.messages
+        errors |= exc.messages if isinstance(exc.messages, dict) else {}
     if errors:
         raise ValidationError(errors)
     operators = operators or (Exists(True),)

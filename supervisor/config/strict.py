@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, ClassVar
 
 from marshmallow import RAISE, Schema, ValidationError, fields
@@ -15,6 +16,7 @@ from supervisor.config.problems import AtKey
 _UNKNOWN = "unknown"
 
 
+@cache
 def camel(name: str) -> str:
     """`max_body_bytes` -> `maxBodyBytes`: the one place where names change."""
     first, *rest = name.rstrip("_").split("_")
@@ -42,7 +44,7 @@ def unknown_key(key: str, known: list[str], elsewhere: Mapping[str, str]) -> AtK
 
 
 class Strict(Schema):
-    """Base schema: attributes in snake_case, keys in camelCase. `elsewhere` says where keys belong that users put here."""
+    """Base schema: attributes in snake_case, keys in camelCase. `elsewhere` says where stray keys belong."""
 
     elsewhere: ClassVar[Mapping[str, str]] = {}
     doc: ClassVar[str] = ""
@@ -50,7 +52,7 @@ class Strict(Schema):
     class Meta:
         unknown = RAISE
 
-    error_messages: ClassVar[dict[str, str]] = {"unknown": _UNKNOWN}
+    error_messages = {"unknown": _UNKNOWN}  # noqa: RUF012 - marshmallow declares it as an instance variable
 
     def on_bind_field(self, field_name: str, field_obj: fields.Field[Any]) -> None:
         field_obj.data_key = camel(field_name)
@@ -66,7 +68,7 @@ class Strict(Schema):
 
 
 class Section(Typed):
-    """A mapping read by a schema of its own. The value is a dict of snake_case names, or what the schema makes of it."""
+    """A mapping read by a schema of its own. Its value is a dict, or what the schema makes of it."""
 
     expected = "a mapping"
 

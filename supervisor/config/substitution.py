@@ -78,8 +78,12 @@ class Substitution:
         if form is None:
             if key in _EXPRESSIONS:
                 return found.group(), found.group(), None
-            self._problems.error(scalar, path, f"{found.group()[:60]} is none of ${{NAME}}, ${{NAME:-default}}, "
-                                 "${file:PATH}: write $${ for a plain ${")  # fmt: skip
+            self._problems.error(
+                scalar,
+                path,
+                f"{found.group()[:60]} is none of ${{NAME}}, ${{NAME:-default}}, "
+                "${file:PATH}: write $${ for a plain ${",
+            )
             return None
         if form["file"]:
             return self._file(form["file"], scalar, path)
@@ -94,8 +98,11 @@ class Substitution:
         if form["default"] and not value:
             return form["text"], form["text"], None
         if value is None:
-            self._problems.error(scalar, path, f"the variable {name} is not set: set it in the environment, "
-                                 f"or give a default: ${{{name}:-default}}")  # fmt: skip
+            self._problems.error(
+                scalar,
+                path,
+                f"the variable {name} is not set: set it in the environment, or give a default: ${{{name}:-default}}",
+            )
             return None
         if any("\ud800" <= char <= "\udfff" for char in value):
             self._problems.error(scalar, path, f"the value of the variable {name} is not UTF-8")
@@ -115,7 +122,9 @@ class Substitution:
             return None
         self.files[str(file)] = content
         if len(content) > _MAX_FILE_BYTES:
-            self._problems.error(scalar, path, f"the file {name} is larger than {_MAX_FILE_BYTES:,} bytes, too large for a value")
+            self._problems.error(
+                scalar, path, f"the file {name} is larger than {_MAX_FILE_BYTES:,} bytes, too large for a value"
+            )
             return None
         try:
             value = content.decode("utf-8")
@@ -127,7 +136,11 @@ class Substitution:
 
     def _secret(self, name: str, value: str, scalar: Scalar, path: str) -> Secret:
         if 0 < len(value) < _SHORTEST_MASKED:
-            self._problems.warning(scalar, path, f"the value of ${{{name}}} has fewer than {_SHORTEST_MASKED} characters: it can be "
-                                   "masked where it stands only, not in messages; name a variable that is no secret in "
-                                   "runtime.publicVariables")  # fmt: skip
+            self._problems.warning(
+                scalar,
+                path,
+                f"the value of ${{{name}}} has fewer than {_SHORTEST_MASKED} characters: it can be "
+                "masked where it stands only, not in messages; name a variable that is no secret in "
+                "runtime.publicVariables",
+            )
         return Secret(name, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,10 +18,14 @@ from supervisor.config.web_fields import FRAMING_HEADERS, Headers, HostPort, Met
 from supervisor.expect.spec import CommandExpect, HttpExpect
 
 ENV_NAME = r"[^=\x00]+"
-_HTTP_FIELDS = ("url method headers body json form auth followRedirects maxRedirects maxBodyBytes proxy ipVersion connectTo "
-                "tls").split()  # fmt: skip
-_COMMAND_FIELDS = "exec args cwd env maxOutputBytes nagios".split()
-_EXPECT_FIELDS = "status maxDurationMs certificate exitCode stdout stderr contains regex css xpath".split()
+_HTTP_FIELDS = (  # written out: the schemas below need it
+    "url", "method", "headers", "body", "json", "form", "auth", "followRedirects", "maxRedirects", "maxBodyBytes",
+    "proxy", "ipVersion", "connectTo", "tls",
+)  # fmt: skip
+_COMMAND_FIELDS = ["exec", "args", "cwd", "env", "maxOutputBytes", "nagios"]
+_EXPECT_FIELDS = (
+    "status", "maxDurationMs", "certificate", "exitCode", "stdout", "stderr", "contains", "regex", "css", "xpath",
+)  # fmt: skip
 _LARGEST_MS = 86_400_000
 
 
@@ -28,7 +33,7 @@ def homes(here: str, *, without: tuple[str, ...] = ()) -> dict[str, str]:
     """Where keys belong that users write at the top of a target or of `defaults`."""
     places = {name: f"write it under http:, as {here}.http.{name}" for name in _HTTP_FIELDS}
     places |= {name: f"write it under command:, as {here}.command.{name}" for name in _COMMAND_FIELDS}
-    places |= {name: "write it under expect: of the target" for name in _EXPECT_FIELDS}
+    places |= dict.fromkeys(_EXPECT_FIELDS, "write it under expect: of the target")
     places["body"] = "rules on the answer stand under expect:, a body to send under http:"
     places["headers"] = "headers to send stand under http:, expectations about the answer's headers under expect:"
     return {name: place for name, place in places.items() if name not in without}
@@ -50,8 +55,13 @@ class BasicSchema(Strict):
 class AuthSchema(Strict):
     doc = "Authentication: `basic` or `bearer`."
     basic = Section(BasicSchema, doc="User name and password (RFC 7617).")
-    bearer = Str(secret=True, doc="Sends `Authorization: Bearer TOKEN`.", example="${SHOP_TOKEN}", pattern=r"[\x21-\x7e]+",
-                 expected="a token of visible ASCII characters without spaces")  # fmt: skip
+    bearer = Str(
+        secret=True,
+        doc="Sends `Authorization: Bearer TOKEN`.",
+        example="${SHOP_TOKEN}",
+        pattern=r"[\x21-\x7e]+",
+        expected="a token of visible ASCII characters without spaces",
+    )
 
     @post_load
     def _make(self, data: dict[str, Any], **_: Any) -> BasicAuth | BearerAuth:
@@ -64,14 +74,27 @@ class AuthSchema(Strict):
 
 class TlsSchema(Strict):
     verify = Bool(load_default=True, doc="Check the server's certificate and name.", example=True)
-    ca_file = Str(doc="PEM file of the authorities to trust instead of the system's.", example="/etc/ssl/private-ca.pem",
-                  shows_default="the system's store")  # fmt: skip
+    ca_file = Str(
+        doc="PEM file of the authorities to trust instead of the system's.",
+        example="/etc/ssl/private-ca.pem",
+        shows_default="the system's store",
+    )
     cert_file = Str(doc="PEM file of the client certificate, with its chain.", example="client.pem")
     key_file = Str(doc="PEM file of its key, when it is not in `certFile`.", example="client.key")
-    server_name = Str(doc="Name to ask for (SNI) and to check, instead of the URL's host.", example="shop.example.org",
-                      shows_default="the URL's host", longest=253)  # fmt: skip
-    min_version = Choice("1.2", "1.3", numbers={1.2: "1.2", 1.3: "1.3"}, doc="Lowest TLS version to accept.", example="1.3",
-                         shows_default="1.2")  # fmt: skip
+    server_name = Str(
+        doc="Name to ask for (SNI) and to check, instead of the URL's host.",
+        example="shop.example.org",
+        shows_default="the URL's host",
+        longest=253,
+    )
+    min_version = Choice(
+        "1.2",
+        "1.3",
+        numbers={1.2: "1.2", 1.3: "1.3"},
+        doc="Lowest TLS version to accept.",
+        example="1.3",
+        shows_default="1.2",
+    )
 
     @post_load
     def _make(self, data: dict[str, Any], **_: Any) -> TlsSettings:
@@ -82,7 +105,7 @@ class TlsSchema(Strict):
 
 class FormValue(Typed):
     expected = "a text, a number or a list of them"
-    schema = {
+    schema: ClassVar[Mapping[str, Any]] = {
         "anyOf": [{"type": ["string", "number"]}, {"type": "array", "items": {"type": ["string", "number"]}}],
     }
 
@@ -109,21 +132,50 @@ class HttpDefaultsSchema(Strict):
         "insecure": "write tls: {verify: false}",
     }
     method = Method(load_default="GET", doc="Request method.", example="POST")
-    headers = Headers(load_default=(), doc="Headers to send. Names are case-insensitive; values are text. None of them goes to "
-                      "another origin on a redirect.", example={"Authorization": "Bearer ${SHOP_TOKEN}"},
-                      reserved=FRAMING_HEADERS)  # fmt: skip
-    auth = Section(AuthSchema, doc="Authentication, `basic: {username, password}` or `bearer: TOKEN`.",
-                   example={"bearer": "${SHOP_TOKEN}"})  # fmt: skip
-    follow_redirects = Bool(load_default=True, doc="Follow redirects; otherwise the 3xx answer itself is judged.", example=False)
+    headers = Headers(
+        load_default=(),
+        doc="Headers to send. Names are case-insensitive; values are text. None of them goes to "
+        "another origin on a redirect.",
+        example={"Authorization": "Bearer ${SHOP_TOKEN}"},
+        reserved=FRAMING_HEADERS,
+    )
+    auth = Section(
+        AuthSchema,
+        doc="Authentication, `basic: {username, password}` or `bearer: TOKEN`.",
+        example={"bearer": "${SHOP_TOKEN}"},
+    )
+    follow_redirects = Bool(
+        load_default=True, doc="Follow redirects; otherwise the 3xx answer itself is judged.", example=False
+    )
     max_redirects = Int(0, 100, load_default=10, doc="Most redirects in a row; one more is an error.", example=3)
-    max_body_bytes = Size(load_default=104857600, doc="Most bytes of a body after decoding; more is an error.", example="10MB",
-                          shows_default="100MB")  # fmt: skip
-    proxy = Url(user_info=True, secret=True, doc="HTTP proxy. Proxy variables of the environment have no say.",
-                example="http://proxy.example.org:3128")  # fmt: skip
-    ip_version = Choice("any", "4", "6", numbers={4: "4", 6: "6"}, load_default="any", doc="Address family to connect with.",
-                        example="4")  # fmt: skip
-    tls = Section(TlsSchema, load_default=TlsSettings(), doc="TLS settings.", example={"caFile": "/etc/ssl/private-ca.pem"},
-                  shows_default="verified, the system's store")  # fmt: skip
+    max_body_bytes = Size(
+        load_default=104857600,
+        doc="Most bytes of a body after decoding; more is an error.",
+        example="10MB",
+        shows_default="100MB",
+    )
+    proxy = Url(
+        user_info=True,
+        secret=True,
+        doc="HTTP proxy. Proxy variables of the environment have no say.",
+        example="http://proxy.example.org:3128",
+    )
+    ip_version = Choice(
+        "any",
+        "4",
+        "6",
+        numbers={4: "4", 6: "6"},
+        load_default="any",
+        doc="Address family to connect with.",
+        example="4",
+    )
+    tls = Section(
+        TlsSchema,
+        load_default=TlsSettings(),
+        doc="TLS settings.",
+        example={"caFile": "/etc/ssl/private-ca.pem"},
+        shows_default="verified, the system's store",
+    )
 
 
 class HttpSchema(HttpDefaultsSchema):
@@ -133,7 +185,9 @@ class HttpSchema(HttpDefaultsSchema):
         "contains": "write it as a rule under expect.body of the target",
         "expect": "it stands beside http:, not under it",
     }
-    url = Url(required=True, user_info=True, doc="What to ask. http or https.", example="https://shop.example.org/health")
+    url = Url(
+        required=True, user_info=True, doc="What to ask. http or https.", example="https://shop.example.org/health"
+    )
     body = Str(lines=True, empty=True, longest=10_000_000, doc="Text to send as the body.", example="ping")
     json = Json(doc="Value to send as a JSON body, with `Content-Type: application/json`.", example={"probe": True})
     form = MapOf(FormValue(), doc="Fields to send as an HTML form.", example={"user": "probe"})
@@ -157,17 +211,37 @@ class HttpExpectSchema(Strict):
         "exitCode": "it is for type command; an HTTP answer has a status",
         "stdout": "it is for type command; an HTTP answer has a body",
         "stderr": "it is for type command; an HTTP answer has a body",
-        **dict.fromkeys(("contains", "regex", "json", "css", "xpath"), "it is a rule of body: write body: and an item that begins with `- `"),
+        **dict.fromkeys(
+            ("contains", "regex", "json", "css", "xpath"),
+            "it is a rule of body: write body: and an item that begins with `- `",
+        ),
         "minDaysLeft": "write certificate: {minDaysLeft: 7}",
-    }  # fmt: skip
-    status = ListOf(Status(), least=1, single=True, doc='Accepted status codes: numbers, `"2xx"`, `"200-299"`.', example=[200, "3xx"],
-                    shows_default="[200] under expect, nothing under warn")  # fmt: skip
-    max_duration_ms = Int(1, _LARGEST_MS, unit="milliseconds", doc="Longest duration, in ms: first until the headers, then until "
-                          "the body was read.", example=2000)  # fmt: skip
-    headers = HeaderRules(doc="What the answer's headers must hold: a text (= equals) or operators.",
-                          example={"Content-Type": {"contains": "json"}})  # fmt: skip
+    }
+    status = ListOf(
+        Status(),
+        least=1,
+        single=True,
+        doc='Accepted status codes: numbers, `"2xx"`, `"200-299"`.',
+        example=[200, "3xx"],
+        shows_default="[200] under expect, nothing under warn",
+    )
+    max_duration_ms = Int(
+        1,
+        _LARGEST_MS,
+        unit="milliseconds",
+        doc="Longest duration, in ms: first until the headers, then until the body was read.",
+        example=2000,
+    )
+    headers = HeaderRules(
+        doc="What the answer's headers must hold: a text (= equals) or operators.",
+        example={"Content-Type": {"contains": "json"}},
+    )
     certificate = Section(CertificateSchema, doc="What the server's certificate must hold.", example={"minDaysLeft": 7})
-    body = Rules(documents=True, doc="Rules on the body, in order; the first that fails ends the check.", example=[{"contains": "healthy"}])
+    body = Rules(
+        documents=True,
+        doc="Rules on the body, in order; the first that fails ends the check.",
+        example=[{"contains": "healthy"}],
+    )
 
     @post_load
     def _make(self, data: dict[str, Any], **_: Any) -> HttpExpect:
@@ -181,7 +255,9 @@ class HttpExpectSchema(Strict):
 
 class NagiosSchema(Strict):
     warning = Choice("degraded", "mismatch", load_default="degraded", doc="What exit code 1 means.", example="mismatch")
-    unknown = Choice("error", "mismatch", load_default="error", doc="What exit code 3, above, or a signal means.", example="mismatch")
+    unknown = Choice(  # type: ignore[assignment] # fields leave the class when the schema is made
+        "error", "mismatch", load_default="error", doc="What exit code 3, above, or a signal means.", example="mismatch"
+    )
 
     @post_load
     def _make(self, data: dict[str, Any], **_: Any) -> NagiosSettings:
@@ -217,14 +293,33 @@ class CommandDefaultsSchema(Strict):
         "shell": "there is no shell: write exec: sh and args: [-c, '...']",
         "command": "write exec: with the program and args: with its arguments",
     }
-    cwd = Str(load_default=".", doc="Working directory, relative to the file it stands in.", example="/var/lib/probe", longest=4096)
-    env = MapOf(Str(empty=True, lines=True, longest=100_000, secret=True), name=ENV_NAME, name_is="the name of a variable", load_default=dict,
-                doc="Variables to set, over those of the supervisor and `LC_ALL=C.UTF-8`.", example={"PGPASSWORD": "${DB_PASSWORD}"},
-                shows_default="{}")  # fmt: skip
-    max_output_bytes = Size(load_default=104857600, doc="Most bytes of stdout and stderr together; more is an error.", example="1MB",
-                            shows_default="100MB")  # fmt: skip
-    nagios = Nagios(NagiosSchema, doc="Judge exit codes as the Monitoring Plugins guidelines say, and read performance data.",
-                    example=True, shows_default="false")  # fmt: skip
+    cwd = Str(
+        load_default=".",
+        doc="Working directory, relative to the file it stands in.",
+        example="/var/lib/probe",
+        longest=4096,
+    )
+    env = MapOf(
+        Str(empty=True, lines=True, longest=100_000, secret=True),
+        name=ENV_NAME,
+        name_is="the name of a variable",
+        load_default=dict,
+        doc="Variables to set, over those of the supervisor and `LC_ALL=C.UTF-8`.",
+        example={"PGPASSWORD": "${DB_PASSWORD}"},
+        shows_default="{}",
+    )
+    max_output_bytes = Size(
+        load_default=104857600,
+        doc="Most bytes of stdout and stderr together; more is an error.",
+        example="1MB",
+        shows_default="100MB",
+    )
+    nagios = Nagios(
+        NagiosSchema,
+        doc="Judge exit codes as the Monitoring Plugins guidelines say, and read performance data.",
+        example=True,
+        shows_default="false",
+    )
 
 
 class CommandSchema(CommandDefaultsSchema):
@@ -233,10 +328,20 @@ class CommandSchema(CommandDefaultsSchema):
         "expect": "it stands beside command:, not under it",
         "exitCode": "write it under expect: of the target",
     }
-    exec = Str(required=True, longest=4096, expected="a program such as pgrep or /usr/lib/nagios/plugins/check_disk",
-               doc="Program to run: a path, or a name that is looked up in PATH. There is no shell.", example="pgrep")  # fmt: skip
-    args = ListOf(Str(empty=True, lines=True, longest=100_000), load_default=(), doc="Its arguments, each an item of the list; they reach "
-                  "the program as they stand.", example=["-x", "nginx"], shows_default="[]")  # fmt: skip
+    exec = Str(
+        required=True,
+        longest=4096,
+        expected="a program such as pgrep or /usr/lib/nagios/plugins/check_disk",
+        doc="Program to run: a path, or a name that is looked up in PATH. There is no shell.",
+        example="pgrep",
+    )
+    args = ListOf(
+        Str(empty=True, lines=True, longest=100_000),
+        load_default=(),
+        doc="Its arguments, each an item of the list; they reach the program as they stand.",
+        example=["-x", "nginx"],
+        shows_default="[]",
+    )
 
 
 class CommandExpectSchema(Strict):
@@ -245,10 +350,18 @@ class CommandExpectSchema(Strict):
         "body": "it is for type http; a command has stdout and stderr",
         "headers": "it is for type http; a command has stdout and stderr",
         "certificate": "it is for type http",
-        **dict.fromkeys(("contains", "regex"), "it is a rule of stdout or stderr: write stdout: and an item that begins with `- `"),
+        **dict.fromkeys(
+            ("contains", "regex"), "it is a rule of stdout or stderr: write stdout: and an item that begins with `- `"
+        ),
     }
-    exit_code = ListOf(Int(-64, 255), least=1, single=True, doc="Accepted exit codes; -9 is an end by signal 9.", example=[0, 1],
-                       shows_default="[0] under expect, nothing under warn")  # fmt: skip
+    exit_code = ListOf(
+        Int(-64, 255),
+        least=1,
+        single=True,
+        doc="Accepted exit codes; -9 is an end by signal 9.",
+        example=[0, 1],
+        shows_default="[0] under expect, nothing under warn",
+    )
     max_duration_ms = Int(1, _LARGEST_MS, unit="milliseconds", doc="Longest duration, in ms.", example=2000)
     stdout = Rules(documents=False, doc="Rules on the standard output, in order.", example=[{"regex": "^ok"}])
     stderr = Rules(documents=False, doc="Rules on the standard error output, in order.", example=[{"empty": True}])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import idna
@@ -26,7 +27,7 @@ class Url(Typed):
     """An http or https URL. Single-label hosts, underscores, non-ASCII names and IPv6 literals are fine."""
 
     expected = "a URL such as https://example.org/health"
-    schema = {"type": "string", "minLength": 1}
+    schema: ClassVar[Mapping[str, Any]] = {"type": "string", "minLength": 1}
 
     def __init__(self, *, user_info: bool = False, **kwargs: Any) -> None:
         self.user_info = user_info
@@ -101,7 +102,7 @@ class HostPort(Typed):
     """`host:port`, `[::1]:port`: a pair. `listen` allows an empty host, port 0 and "" (off)."""
 
     expected = "an address such as 127.0.0.1:8080"
-    schema = {"type": "string"}
+    schema: ClassVar[Mapping[str, Any]] = {"type": "string"}
 
     def __init__(self, *, listen: bool = False, **kwargs: Any) -> None:
         self.listen = listen
@@ -182,11 +183,20 @@ def header_value_problem(value: Any) -> str:
 
 class Method(Typed):
     expected = "an HTTP method in capital letters, such as GET, HEAD or POST"
-    schema = {"type": "string", "pattern": "^[A-Z][A-Z-]{0,31}$"}
+    schema: ClassVar[Mapping[str, Any]] = {"type": "string", "pattern": "^[A-Z][A-Z-]{0,31}$"}
 
     def read(self, value: Any) -> str:
         if not isinstance(value, str) or not re.fullmatch(r"[A-Z][A-Z-]{0,31}", value):
-            upper = isinstance(value, str) and value.upper() in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
+            upper = isinstance(value, str) and value.upper() in (
+                "GET",
+                "HEAD",
+                "POST",
+                "PUT",
+                "PATCH",
+                "DELETE",
+                "OPTIONS",
+                "TRACE",
+            )
             raise self.wrong(value, f"write {str(value).upper()}" if upper else "")
         if value in ("CONNECT", "TRACE"):
             raise ValidationError(f"{value} can't be used for a check: use GET, HEAD or POST")
