@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -166,15 +167,19 @@ class Exchange:
         self.watch.enter("send")
         try:
             self._send_all(data)
-        except (BrokenPipeError, ConnectionResetError) as error:
-            self.watch.enter("headers")
-            try:
-                self.receive_head(method, keep_101=False)
-            except NetFailure:
-                self.head = None
-            if self.head is None:
-                raise NetFailure("send", f"{sentence(error, self.peer)} while the request was being sent") from error
+        except (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError) as error:
+            self._answer_to_part(method, error)
         self.sent_at = self.sent_at or time.monotonic()
+
+    def _answer_to_part(self, method: str, error: OSError) -> None:
+        """The connection broke while we sent: an answer may lie there all the same, or a TLS alert that says why."""
+        try:
+            self.receive_head(method, keep_101=False)
+        except NetFailure as failure:
+            if failure.place == "tls":
+                raise
+            told = f"{sentence(error, self.peer)} while the request was being sent"
+            raise NetFailure("send", told) from error
 
     def _send_all(self, data: bytes) -> None:
         assert self.sock is not None
@@ -183,8 +188,8 @@ class Exchange:
             while view:
                 self.sock.settimeout(self.deadline.remaining_s())
                 view = view[self.sock.send(view) :]
-        except (BrokenPipeError, ConnectionResetError):
-            raise
+        except (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
+            raise  # see _answer_to_part
         except OSError as error:
             if timed_out(error):
                 raise DeadlineExpired from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import ssl
 from typing import Literal
 
 import requests
@@ -65,6 +66,8 @@ _SENTENCES = {
 
 def sentence(error: OSError, peer: str) -> str:
     """What this error of a connection to `peer` means."""
+    if isinstance(error, ssl.SSLError):  # its errno is OpenSSL's, not the system's
+        return f"{peer} closed the connection under TLS"
     known = _SENTENCES.get(error.errno or 0)
     if known is not None:
         return known.format(peer=peer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable
 from dataclasses import dataclass
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote_to_bytes, urlsplit
 
 import requests
 from urllib3.exceptions import LocationParseError
@@ -83,6 +83,8 @@ class Prepared(requests.PreparedRequest):
         """Prepared by `requests`: the URL normalised, Content-Length set. Credentials in the URL become Basic.
 
         Raises what requests raises for a URL or header that can't be sent (RequestException, ValueError)."""
+        if urlsplit(url).port == 0:  # requests leaves it out, and so asks port 80
+            raise ValueError("port 0 can't be connected to")
         prepared = cls()
         prepared.prepare(method=method, url=url, headers=dict(headers), data=body)
         prepared.complete()
@@ -109,8 +111,6 @@ class Prepared(requests.PreparedRequest):
         scheme = (parts.scheme or "").lower()
         if scheme not in PORTS or not parts.host:
             raise ValueError("the URL has no host, or is neither http nor https")
-        if parts.port == 0:
-            raise ValueError("port 0 can't be connected to")
         self.origin = Origin(scheme, _bare(parts.host), parts.port or PORTS[scheme])
         if any(not label for label in self.origin.host.removesuffix(".").split(".")):
             raise ValueError("the host name has an empty label")

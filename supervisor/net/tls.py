@@ -154,7 +154,7 @@ def handshake(
         raise NetFailure("tls", f"{server_name[:255]} can't be asked for in TLS: not a valid host name") from error
     except OSError as error:
         sock.close()
-        raise NetFailure("tls", sentence(error, peer)) from error
+        raise NetFailure("tls", tls_sentence(error, peer)) from error
     try:
         secured.settimeout(deadline.remaining_s())
         secured.do_handshake()
