@@ -29,8 +29,7 @@ The loop (main thread) uses the facade `Webhooks`; nothing else of this package:
     hooks.redeliver(event_id, endpoint=None) -> tuple[Attempt, ...]
     hooks.test(target, endpoint=None) -> tuple[Attempt, ...]
     hooks.skip(event_id, endpoint=None) -> tuple[str, ...]       # endpoints at which it was given up
-    (`CommandError` is one sentence for the user. `events list|show` read the database: store/outbox.py list_events,
-    read_event.)
+    (`CommandError` is one sentence for the user. `events list|show` read the database: store/read/webhooks.py.)
 
 Needed of the writer: `put_outcome(outcome, on_commit)` and `stats().degraded_since` (None = healthy). Nothing here
 opens a write transaction. `supervisor.webhook.heartbeat.Heartbeat(url)` is the dead-man ping: `start()`, `beat()` from

@@ -150,10 +150,10 @@ def _parts(url: str) -> SplitResult:
     """The URL's parts, escaped and in ASCII as they go on the wire."""
     prepared = requests.PreparedRequest()
     try:
+        if urlsplit(url).port == 0:  # requests would leave it out
+            raise BadUrl("port 0 can't be dialled")
         prepared.prepare_url(url, None)
         parts = urlsplit(str(prepared.url))
-        if parts.port == 0:
-            raise BadUrl("port 0 can't be dialled")
     except (requests.RequestException, ValueError) as error:
         raise BadUrl("the URL can't be used: it has no valid host and port") from error
     return parts
