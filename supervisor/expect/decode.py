@@ -23,7 +23,7 @@ _META = re.compile(rb"""<meta\s[^>]{0,400}?charset\s*=\s*["']?\s*([A-Za-z0-9._:-
 _META_WINDOW = 4096
 _WIDE = ("utf-16", "utf-32", "utf_16", "utf_32")
 # Codecs of Python that are no charsets of the web, or that can't replace what does not decode.
-_REFUSED = frozenset({"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "utf-7", "mbcs", "oem"})
+_REFUSED = frozenset({"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "utf_7", "mbcs", "oem"})
 
 
 @lru_cache(maxsize=256)
@@ -31,10 +31,11 @@ def known_encoding(name: str) -> str | None:
     """Python's name of the charset, or None for one it does not know."""
     try:
         info = codecs.lookup(name.strip())
-        b"".decode(info.name)  # refuses codecs that are no text encodings, such as hex and zip
+        if info.name.replace("-", "_") not in _REFUSED:
+            b"a".decode(info.name, "replace")  # refuses codecs that are no text encodings, such as hex and zip
     except (LookupError, ValueError):
         return None
-    if info.name in _REFUSED or info.name.replace("_", "-") in _REFUSED:
+    if info.name.replace("-", "_") in _REFUSED:
         return None
     return "utf-8" if info.name in ("utf-8-sig", "ascii") else info.name
 

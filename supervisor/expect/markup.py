@@ -91,17 +91,21 @@ def _parse_xml(data: bytes) -> Any:
     except etree.XMLSyntaxError as error:
         hint = " (white space before the XML declaration)" if data[:1].isspace() and b"<?xml" in data[:256] else ""
         raise MarkupMismatchError(f"not well-formed XML: {error.msg}{hint}") from error
-    _refuse_entities(root, data)
+    _refuse_entities(root, parser, data)
     return root
 
 
-def _refuse_entities(root: Any, data: bytes) -> None:
-    """Own entities are not expanded; but libxml2 would expand them in string(), so a document that uses them is
-    refused: eight lines of it can stand for gigabytes, or for a file of ours."""
+def _refuse_entities(root: Any, parser: Any, data: bytes) -> None:
+    """Entities of a document are not expanded: eight lines can stand for gigabytes, or for a file of ours. But libxml2
+    expands some of them in string() and drops others there, so a document that uses them can't be judged."""
     internal = root.getroottree().docinfo.internalDTD
     if internal is None:
         return
-    for entity in internal.iterentities():
-        name = entity.name or ""
-        if f"&{name};".encode() in data:
-            raise MarkupMismatchError(f"the document uses its own entity &{name}; which is not expanded here")
+    used = next((entity.text for entity in root.iter(etree.Entity)), None)
+    if used is None:  # in an attribute
+        names = (f"&{entity.name};" for entity in internal.iterentities())
+        used = next((name for name in names if name.encode() in data), None)
+    if used is None and any(entry.type_name.endswith("UNDECLARED_ENTITY") for entry in parser.error_log):
+        used = "that it does not declare itself"
+    if used is not None:
+        raise MarkupMismatchError(f"the document uses an entity, {used}, and entities are not expanded here")
