@@ -4,7 +4,7 @@
         -> resolve (target over defaults over built-in, pure) -> schema, types, rules (marshmallow: what a key may hold)
         -> build, relations, lints -> model.Config
 
-`explain` and `jsonschema` tell users what was made of what they wrote, and what they may write.
+`explained` and `editors` (the JSON Schema) tell users what was made of what they wrote, and what they may write.
 """
 
 from __future__ import annotations
@@ -13,12 +13,17 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from supervisor.config.editors import jsonschema
+from supervisor.config.explained import Explained, explain, explain_yaml
 from supervisor.config.files import NoConfiguration, default_path
 from supervisor.config.loader import Loaded, Loader
 from supervisor.errors import ConfigError, Problem
 from supervisor.model import Config
 
-__all__ = ["ConfigError", "Loaded", "NoConfiguration", "Problem", "default_path", "load", "load_all"]
+__all__ = [
+    "ConfigError", "Explained", "Loaded", "NoConfiguration", "Problem", "default_path", "explain", "explain_yaml",
+    "fingerprint", "jsonschema", "load", "load_all",
+]  # fmt: skip
 
 
 def load(path: Path, *, environ: Mapping[str, str] = os.environ, insecure: bool = False) -> Config:
@@ -29,3 +34,9 @@ def load(path: Path, *, environ: Mapping[str, str] = os.environ, insecure: bool 
 def load_all(path: Path, *, environ: Mapping[str, str] = os.environ, insecure: bool = False) -> Loaded:
     """The same, with the trees it was made of, for `explain`."""
     return Loader(environ, insecure).load(Path(path))
+
+
+def fingerprint(path: Path, *, environ: Mapping[str, str] = os.environ) -> str:
+    """The digest of all contents, `${file:...}` files included, without validating anything: `--watch` compares it with
+    `Config.fingerprint`. What can't be read is part of it as such, so it changes when that changes."""
+    return Loader(environ, insecure=True).fingerprint(Path(path))

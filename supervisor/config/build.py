@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import ssl
 from collections.abc import Mapping as Dict
 from pathlib import Path
@@ -20,7 +19,15 @@ from supervisor.config import masking, nodes
 from supervisor.config.fields import found
 from supervisor.config.nodes import Mapping, Scalar, find
 from supervisor.config.problems import AtKey, Problems
-from supervisor.config.resolve import Resolved, duration_text, made, resolve, with_built_ins
+from supervisor.config.resolve import (
+    Resolved,
+    absolute,
+    duration_text,
+    made,
+    resolve,
+    with_absolute_paths,
+    with_built_ins,
+)
 from supervisor.config.schema import target_schema
 from supervisor.config.strict import nearest
 from supervisor.config.types import TYPE_SCHEMAS
@@ -47,7 +54,7 @@ class TargetBuilder:
     def add(self, node: Mapping, path: str, position: int) -> None:
         """Build one target, or note what is wrong with it."""
         kind = self._kind(node, path)
-        tree = resolve(node, self._defaults, kind)
+        tree = with_absolute_paths(resolve(node, self._defaults, kind), kind)
         schema = target_schema(kind)
         try:
             values = schema.load(nodes.data(tree))
@@ -66,7 +73,7 @@ class TargetBuilder:
         if "notify" not in values:
             values["notify"] = self._webhooks
             tree = _with(tree, "notify", list(self._webhooks))
-        resolved = Resolved(with_built_ins(tree, schema), kind, path)
+        resolved = Resolved(with_absolute_paths(with_built_ins(tree, schema), kind), kind, path)
         settings = self._settings(kind, values, tree, path)
         if settings is not None:
             self.built.append((self._target(values, kind, settings, resolved, position), resolved))
@@ -109,7 +116,7 @@ class TargetBuilder:
     def _settings(self, kind: str, values: dict[str, Any], tree: Mapping, path: str) -> Any:
         try:
             if kind == "http":
-                return http_settings(values, tree)
+                return http_settings(values)
             return command_settings(values, tree, self._drop_env)
         except ValidationError as exc:
             self._problems.tree(exc.messages, tree, path)
@@ -148,16 +155,10 @@ def _with(tree: Mapping, key: str, value: Any) -> Mapping:
     return Mapping({**tree.entries, key: made(value, tree, nodes.BUILT_IN)}, tree.file, tree.line, tree.column)
 
 
-def absolute(node: nodes.Node | None, value: str) -> str:
-    """A path relative to the file it stands in, made absolute."""
-    base = os.path.dirname(os.path.abspath(node.file)) if node is not None else os.getcwd()  # noqa: PTH109, PTH100, PTH120 - no symlink is followed
-    return os.path.normpath(os.path.join(base, value))  # noqa: PTH118
-
-
 # --- http ------------------------------------------------------------------------------------------------------------
 
 
-def http_settings(values: Dict[str, Any], tree: Mapping) -> HttpSettings:
+def http_settings(values: Dict[str, Any]) -> HttpSettings:
     """The settings of an HTTP check; raises ValidationError with paths below the target."""
     written = dict(values["http"])
     body, content_type = _body(written)
@@ -167,7 +168,7 @@ def http_settings(values: Dict[str, Any], tree: Mapping) -> HttpSettings:
     url, auth = _user_info(written)
     for key in ("body", "json", "form", "url", "auth"):
         written.pop(key, None)
-    written["tls"] = _tls(values["http"]["tls"], tree)
+    _load_once(values["http"]["tls"])
     return HttpSettings(url=url, auth=auth, body=body, content_type=content_type, **written)
 
 
@@ -208,32 +209,21 @@ def _user_info(written: Dict[str, Any]) -> tuple[str, Any]:
     return url, BasicAuth(unquote(user), unquote(password)) if colon else None
 
 
-def _tls(tls: TlsSettings, tree: Mapping) -> TlsSettings:
-    """Paths made absolute, and the files loaded once to prove that they can be."""
-    paths: dict[str, str | None] = {}
-    for key, name in (("caFile", "ca_file"), ("certFile", "cert_file"), ("keyFile", "key_file")):
-        value = getattr(tls, name)
-        paths[name] = absolute(find(tree, "http", "tls", key), value) if value is not None else None
+def _load_once(tls: TlsSettings) -> None:
+    """Load the files once, to prove that they can be."""
     try:
-        if paths["ca_file"]:
-            _load_authorities(paths["ca_file"])
+        if tls.ca_file:
+            _load_authorities(tls.ca_file)
     except (OSError, ssl.SSLError) as exc:
-        raise ValidationError(
-            {"http": {"tls": {"caFile": [_file_problem(paths["ca_file"], exc, "certificates in PEM form")]}}}
-        ) from exc
+        message = _file_problem(tls.ca_file, exc, "certificates in PEM form")
+        raise ValidationError({"http": {"tls": {"caFile": [message]}}}) from exc
     try:
-        if paths["cert_file"]:
-            _load_client(paths["cert_file"], paths["key_file"])
+        if tls.cert_file:
+            _load_client(tls.cert_file, tls.key_file)
     except (OSError, ssl.SSLError) as exc:
-        message = _file_problem(
-            exc.filename or paths["cert_file"],
-            exc,
-            "a certificate and the key that fits it, in PEM form, without a password",
-        )
+        expected = "a certificate and the key that fits it, in PEM form, without a password"
+        message = _file_problem(exc.filename or tls.cert_file, exc, expected)
         raise ValidationError({"http": {"tls": {"certFile": [message]}}}) from exc
-    return TlsSettings(
-        tls.verify, paths["ca_file"], paths["cert_file"], paths["key_file"], tls.server_name, tls.min_version
-    )
 
 
 @functools.lru_cache(64)
@@ -259,7 +249,7 @@ def _file_problem(path: Any, exc: OSError, expected: str) -> str:
 def command_settings(values: Dict[str, Any], tree: Mapping, drop_env: tuple[str, ...]) -> CommandSettings:
     """The settings of a command check; raises ValidationError with paths below the target."""
     written = dict(values["command"])
-    written["cwd"] = absolute(find(tree, "command", "cwd") or tree, written["cwd"])
+    written["cwd"] = absolute(written["cwd"], tree)
     written["env"] = tuple(written["env"].items())
     if written.get("nagios") is not None:
         message = AtKey("nagios judges the exit code itself: remove exitCode, or nagios")

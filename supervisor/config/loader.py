@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import resource
 from collections.abc import Iterator
 from collections.abc import Mapping as Environment
@@ -16,13 +15,13 @@ from typing import Any
 from marshmallow import ValidationError
 
 from supervisor.config import nodes, relations
-from supervisor.config.build import TargetBuilder, absolute
+from supervisor.config.build import TargetBuilder
 from supervisor.config.files import Files, check_permissions, public_variables
 from supervisor.config.lints import Lints
 from supervisor.config.nodes import Document, Entry, Mapping, Scalar, Sequence, find, join
 from supervisor.config.problems import Problems
 from supervisor.config.receivers import MaintenanceSchema, WebhookSchema, shape_of
-from supervisor.config.resolve import Resolved, duration_text
+from supervisor.config.resolve import Resolved, absolute, duration_text
 from supervisor.config.schema import DefaultsSchema, PageSchema, RuntimeSchema
 from supervisor.config.strict import Strict, unknown_key
 from supervisor.config.substitution import Substitution
@@ -61,11 +60,7 @@ class Loader:
     def _load_all(self, path: Path) -> Loaded:
         self._files.read(path, self._environ)
         documents = self._files.documents
-        substitution = Substitution(self._environ, public_variables(documents), self.problems)
-        for document in documents:
-            substitution.apply(document)
-        for name, content in substitution.files.items():
-            self._files.note(name, content)
+        substitution = self._substitute()
         self._top_level(documents)
         runtime = self._section("runtime", RuntimeSchema())
         page = self._section("page", PageSchema())
@@ -91,6 +86,22 @@ class Loader:
             webhook_only_variables=substitution.webhook_only(),
         )
         return Loaded(config, tuple(built), tuple(documents))
+
+    def fingerprint(self, path: Path) -> str:
+        """The digest of all contents, problems or not."""
+        with _no_collector():
+            self._files.read(path, self._environ)
+            self._substitute()
+        return self._files.fingerprint()
+
+    def _substitute(self) -> Substitution:
+        documents = self._files.documents
+        substitution = Substitution(self._environ, public_variables(documents), self.problems)
+        for document in documents:
+            substitution.apply(document)
+        for name, content in substitution.files.items():
+            self._files.note(name, content)
+        return substitution
 
     # --- sections
 
@@ -291,12 +302,12 @@ class Loader:
         entry = self._sections.get("runtime")
         node = entry[0].node if entry else None
         if "data_dir" in values:
-            data_dir = absolute(find(node, "dataDir"), values["data_dir"])
+            data_dir = absolute(values["data_dir"], find(node, "dataDir") or Scalar(None, str(path), 1, 1))
         elif self._environ.get("STATE_DIRECTORY"):
             data_dir = self._environ["STATE_DIRECTORY"].split(":")[0]
         else:
             first = Path(self._files.names[0]) if self._files.names else path
-            data_dir = os.path.join(os.path.dirname(os.path.abspath(first)), "data")  # noqa: PTH118, PTH120, PTH100
+            data_dir = str(first.absolute().parent / "data")
         settings = RuntimeSettings(
             data_dir=data_dir,
             max_concurrent_checks=values.get("max_concurrent_checks", 20),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from marshmallow import missing
 
 from supervisor.config.fields import Duration, ListOf, Size, Typed
-from supervisor.config.nodes import BUILT_IN, DEFAULTS, Entry, Mapping, Node, Origin, Scalar, Sequence
+from supervisor.config.nodes import BUILT_IN, DEFAULTS, Entry, Mapping, Node, Origin, Scalar, Sequence, find
 from supervisor.config.strict import Section, Strict, camel
 
 _SHARED = ("interval", "timeout", "retryInterval", "failureThreshold", "successThreshold", "notify")
@@ -65,6 +67,45 @@ def _like(node: Mapping, entries: dict[str, Entry]) -> Mapping:
     return Mapping(entries, node.file, node.line, node.column)
 
 
+# --- paths -----------------------------------------------------------------------------------------------------------
+
+_PATHS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "http": (("http", "tls", "caFile"), ("http", "tls", "certFile"), ("http", "tls", "keyFile")),
+    "command": (("command", "cwd"),),
+}
+
+
+def absolute(value: str, beside: Node) -> str:
+    """A path relative to the file in which `beside` stands, made absolute; symbolic links stay."""
+    return os.path.normpath(Path(beside.file).absolute().parent / value)
+
+
+def with_absolute_paths(tree: Mapping, kind: str) -> Mapping:
+    """The target with its relative paths made absolute, each by the file it stands in."""
+    for path in _PATHS.get(kind, ()):
+        node = find(tree, *path)
+        if isinstance(node, Scalar) and isinstance(node.value, str) and node.value and not node.value.startswith("/"):
+            tree = _put(tree, path, absolute_scalar(node, node if node.file else tree))
+    return tree
+
+
+def absolute_scalar(node: Scalar, beside: Node) -> Scalar:
+    """The scalar as an absolute path, in all its forms."""
+    base = absolute(".", beside)
+    raw = f"{base.replace('$', '$$')}/{node.raw}" if "$" in node.raw else absolute(node.value, beside)
+    shown = f"{base}/{node.shown}" if node.shown is not None else None
+    return replace(node, value=absolute(node.value, beside), raw=raw, shown=shown, plain=False)
+
+
+def _put(tree: Mapping, path: tuple[str, ...], node: Node) -> Mapping:
+    """A copy of the tree with another node at the path."""
+    entry = tree.entries[path[0]]
+    if len(path) > 1:
+        assert isinstance(entry.node, Mapping)
+        node = _put(entry.node, path[1:], node)
+    return _like(tree, {**tree.entries, path[0]: replace(entry, node=node)})
+
+
 # --- built-in values -------------------------------------------------------------------------------------------------
 
 
@@ -86,7 +127,8 @@ def _plan(schema: Strict) -> tuple[tuple[str, Entry | None, Strict | None], ...]
     """Each key of a schema with its built-in entry and, of a section, the schema below."""
     plan = []
     nowhere = Mapping({}, "", 0, 0)
-    for name, field in schema.fields.items():
+    order = {name: index for index, name in enumerate(schema.first)}
+    for name, field in sorted(schema.fields.items(), key=lambda item: order.get(item[0], len(order))):
         assert isinstance(field, Typed)
         inner = field.inner if type(field) is Section and not field.each else None
         value = built_in(field)

@@ -223,6 +223,7 @@ class DefaultsSchema(CommonSchema):
 
 class TargetSchema(CommonSchema):
     doc = "One thing that is checked."
+    first = ("id", "name", "group", "type", "enabled")
     id = Str(
         pattern=ID,
         expected=ID_IS,

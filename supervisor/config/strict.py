@@ -48,6 +48,7 @@ class Strict(Schema):
 
     elsewhere: ClassVar[Mapping[str, str]] = {}
     doc: ClassVar[str] = ""
+    first: ClassVar[tuple[str, ...]] = ()  # what a reader wants to see first
 
     class Meta:
         unknown = RAISE

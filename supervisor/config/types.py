@@ -179,6 +179,7 @@ class HttpDefaultsSchema(Strict):
 
 
 class HttpSchema(HttpDefaultsSchema):
+    first = ("url", "method", "headers")
     elsewhere: ClassVar = {
         **{key: place for key, place in HttpDefaultsSchema.elsewhere.items() if "each target" not in place},
         "status": "write it under expect: of the target",
@@ -323,6 +324,7 @@ class CommandDefaultsSchema(Strict):
 
 
 class CommandSchema(CommandDefaultsSchema):
+    first = ("exec", "args")
     elsewhere: ClassVar = {
         **{key: place for key, place in CommandDefaultsSchema.elsewhere.items() if "each target" not in place},
         "expect": "it stands beside command:, not under it",
