@@ -135,7 +135,8 @@ def _reason(error: Exception) -> str:
 
 def _keep_main_out_of_workers() -> None:
     """multiprocessing imports the parent's main script in each child, here the whole command line with all that it
-    needs. It does so by path unless the main module has a spec, and leaves a spec named `....__main__` alone."""
+    needs. It does so by path or by the name in its spec, and leaves a spec named `....__main__` alone."""
     main = sys.modules["__main__"]
-    if getattr(main, "__spec__", None) is None:
+    spec = getattr(main, "__spec__", None)
+    if spec is None or not spec.name.endswith(".__main__"):
         main.__spec__ = ModuleSpec("checkvisor.__main__", None)
