@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import socket
 import ssl
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from io import BytesIO
 from typing import Any
 
 import requests
 from requests.adapters import BaseAdapter
+from requests.cookies import RequestsCookieJar
 from requests.structures import CaseInsensitiveDict
 
 from supervisor.deadline import Deadline, DeadlineExpired
@@ -239,12 +242,13 @@ class Answer:
 
     def stream(self, _amount: int = 65536, decode_content: bool | None = None) -> Iterator[bytes]:
         """The body without its framing, never decoded: who needs it decoded does that under a cap of its own."""
-        return self.body.chunks()
+        yield from self.body.chunks()
+        self.close()
 
     def read(self, amount: int | None = None, decode_content: bool | None = None) -> bytes:
         """Like a file's read; reads the whole body first."""
         if self._rest is None:
-            self._rest = BytesIO(b"".join(self.body.chunks()))
+            self._rest = BytesIO(b"".join(self.stream()))
         return self._rest.read(amount)
 
     def read_at_most(self, limit_bytes: int) -> bytes:
@@ -263,6 +267,37 @@ class Answer:
 
     def release_conn(self) -> None:
         self.exchange.close()
+
+
+class _Response(requests.Response):
+    """A requests.Response that makes its header map and cookie jar when someone asks: a check does not, and they cost
+    a tenth of it."""
+
+    def __init__(self, prepared: Prepared, exchange: Exchange) -> None:
+        head, stream = exchange.head, exchange.stream
+        assert head is not None
+        assert stream is not None
+        self._head = head
+        # From here on what requests.Response sets itself; False is its "not read yet".
+        self._content = False  # type: ignore[assignment]
+        self._content_consumed = False
+        self._next = None
+        self.history = []
+        self.encoding = None
+        self.elapsed = datetime.timedelta(milliseconds=exchange.first_byte_ms or 0.0)
+        self.status_code = head.status
+        self.reason = head.reason
+        self.url = prepared.url or ""
+        self.request = prepared
+        self.raw = Answer(exchange, head, stream)
+
+    @cached_property
+    def headers(self) -> CaseInsensitiveDict[str]:  # type: ignore[override]
+        return _joined(self._head)
+
+    @cached_property
+    def cookies(self) -> RequestsCookieJar:  # type: ignore[override]
+        return RequestsCookieJar()
 
 
 class Adapter(BaseAdapter):
@@ -304,7 +339,7 @@ class Adapter(BaseAdapter):
         except BaseException:
             exchange.close()
             raise
-        return self._response(prepared, exchange)
+        return _Response(prepared, exchange)
 
     def _proxied(self, prepared: Prepared) -> bytes:
         authorization = self.route.proxy.authorization if self.route.proxy else None
@@ -312,19 +347,6 @@ class Adapter(BaseAdapter):
             return prepared.proxied
         line, _, rest = prepared.proxied.partition(b"\r\n")
         return b"\r\n".join((line, b"Proxy-Authorization: " + authorization.encode("ascii"), rest))
-
-    def _response(self, prepared: Prepared, exchange: Exchange) -> requests.Response:
-        head, stream = exchange.head, exchange.stream
-        assert head is not None
-        assert stream is not None
-        response = requests.Response()
-        response.status_code = head.status
-        response.reason = head.reason
-        response.headers = _joined(head)
-        response.url = prepared.url or ""
-        response.request = prepared
-        response.raw = Answer(exchange, head, stream)
-        return response
 
     def close(self) -> None:
         if self.exchange is not None:

@@ -184,7 +184,7 @@ def _fields(lines: list[str], place: Place) -> Fields:
         raise NetFailure(place, f"the answer has more than {MOST_FIELDS:,} header lines")
     fields: list[tuple[str, str]] = []
     for line in lines:
-        if line[0] in _BLANKS:  # a folded value (RFC 9112, 5.2)
+        if line.startswith((" ", "\t")):  # a folded value (RFC 9112, 5.2)
             if not fields:
                 raise NetFailure(place, "the first header line begins with a blank")
             name, value = fields[-1]
