@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from flask import Flask
 
-from webui import api, badges, db, errors, metrics, pages, probes, render, security
+from webui import api, badges, db, errors, metrics, pages, probes, render, security, target_page
 from webui.cache import Cache
 from webui.settings import Settings, from_environ
 
@@ -27,6 +27,7 @@ def create_app(settings: Settings | None = None, *, now_ms: Callable[[], int] = 
     errors.install(app)
     render.install(app)
     app.register_blueprint(pages.blueprint(app, database, cache))
+    app.register_blueprint(target_page.blueprint(database))
     app.register_blueprint(badges.blueprint(database))
     app.register_blueprint(metrics.blueprint(database))
     app.register_blueprint(probes.blueprint(database))

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from supervisor.store.read import DayRow
+    from supervisor.store.read import DayRow, RollupRow
 
 PITCH = 2  # width of a day
 HEIGHT = 16
-GOOD_TOP = 7  # a good day is 9 high
-_SOME_TOP, _MUCH_TOP = 4, 0
+GOOD_TOP = 6  # a good day is 10 high
+_SOME_TOP, _MUCH_TOP = 3, 0
 _MUCH = 0.05  # a day with this part of its results failed is drawn at full height
 RANKS = {"empty": 0, "maintenance": 1, "good": 2, "some": 3, "much": 4}
 NAMES = tuple(RANKS)
@@ -25,16 +25,18 @@ SPARK_LEVELS = 10
 
 
 class Bars(NamedTuple):
-    """Paths to be stroked one wide; "" where there is nothing to draw. `empty` is filled: it covers good days."""
+    """Paths to be stroked one wide; "" where there is nothing to draw. `empty` is filled: it covers good days;
+    `line` is what is drawn there instead."""
 
     empty: str = ""
+    line: str = ""
     maintenance: str = ""
     some: str = ""
     much: str = ""
     words: str = ""
 
 
-def severity(row: DayRow | None) -> str:
+def severity(row: DayRow | RollupRow | None) -> str:
     """What a day was: empty, good, some (failures or warnings), much, or maintenance alone."""
     if row is None:
         return "empty"
@@ -51,6 +53,7 @@ def drawn(days: list[str]) -> Bars:
     found: dict[str, list[str]] = {"maintenance": [], "some": [], "much": []}
     tops = {"maintenance": GOOD_TOP, "some": _SOME_TOP, "much": _MUCH_TOP}
     empty: list[str] = []
+    line: list[str] = []
     run = 0
     for index, day in enumerate([*days, "good"]):
         if day == "empty":
@@ -58,11 +61,12 @@ def drawn(days: list[str]) -> Bars:
             continue
         if run:
             empty.append(f"M{(index - run) * PITCH} 0h{run * PITCH}v{HEIGHT}h-{run * PITCH}z")
+            line.append(f"M{(index - run) * PITCH} 15h{run * PITCH}")
             run = 0
         if day in found:
             found[day].append(f"M{index * PITCH + 1} {tops[day]}V{HEIGHT}")
     paths = {name: "".join(parts) for name, parts in found.items()}
-    return Bars(empty="".join(empty), words=_words(days), **paths)
+    return Bars(empty="".join(empty), line="".join(line), words=_words(days), **paths)
 
 
 def _words(days: list[str]) -> str:

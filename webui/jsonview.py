@@ -11,7 +11,7 @@ from webui.view import Failure, Show, Supervisor, Target
 from webui.words import rfc3339
 
 if TYPE_CHECKING:
-    from supervisor.store.read import DeadLetterRow, IncidentRow, ResultRow, RollupRow, TargetRow
+    from supervisor.store.read import DeadLetterRow, IncidentRow, ResultRow, RollupRow
     from webui.trend import Figures
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
@@ -77,7 +77,7 @@ def target(one: Target) -> dict[str, Any]:
         "type": row.type,
         "group": row.group,
         "target": one.address,
-        "labels": labels(row),
+        "labels": view.labels(row),
         "enabled": bool(row.enabled),
         "state": one.state,
         "overlay": one.overlay,
@@ -97,12 +97,6 @@ def target(one: Target) -> dict[str, Any]:
             "lost": row.lost_total or 0,
         },
     }
-
-
-def labels(row: TargetRow) -> dict[str, str]:
-    """The target's labels."""
-    value = view.parse(row.labels, {})
-    return {str(name): str(text) for name, text in value.items()} if isinstance(value, dict) else {}
 
 
 def target_detail(

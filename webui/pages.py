@@ -49,4 +49,10 @@ def blueprint(app: Flask, database: Database, cache: Cache) -> Blueprint:
             key = (version, snapshot.stale, snapshot.meta_hash, request.script_root, bucket)
             return send(cache.get("overview", key, lambda: build(snapshot, "", False)), HTML)
 
+    @pages.get("/api")
+    def api() -> Response:
+        with database.snapshot() as snapshot:
+            document = app.extensions["openapi"]
+            return send(body(render.page("api.html", snapshot, "api", "api", paths=document["paths"])), HTML)
+
     return pages

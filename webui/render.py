@@ -66,7 +66,7 @@ def _common() -> dict[str, Any]:
 def page(template: str, snapshot: Snapshot, overall: str, here: str, **values: Any) -> str:
     """A page of the frame `base.html`."""
     known = snapshot.supervisor
-    overall = "unknown" if known.stale else overall
+    overall = "unknown" if known.stale and here != "api" else overall
     return render_template(
         template,
         page=known.page,

@@ -296,6 +296,12 @@ def shown_detail(text: str, show: Show) -> str:
     return text if show.failure == "full" or _PLAIN_DETAIL.fullmatch(text) else ""
 
 
+def labels(row: TargetRow) -> dict[str, str]:
+    """The target's labels."""
+    value = parse(row.labels, {})
+    return {str(name): str(text) for name, text in value.items()} if isinstance(value, dict) else {}
+
+
 # --- all targets -----------------------------------------------------------------------------------------------------
 
 
