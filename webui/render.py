@@ -58,7 +58,7 @@ def _common() -> dict[str, Any]:
         "stale": False,
         "now_ms": None,
         "overall": "unknown",
-        "icon": "unknown",
+        "favicon": "unknown",
         "here": "",
     }
 
@@ -74,7 +74,7 @@ def page(template: str, snapshot: Snapshot, overall: str, here: str, **values: A
         stale=known.stale,
         now_ms=snapshot.now_ms,
         overall=overall,
-        icon=_ICONS.get(overall, "degraded" if overall == "degraded" else "unknown"),
+        favicon=_ICONS.get(overall, "degraded" if overall == "degraded" else "unknown"),
         mark=_MARKS.get(overall, ""),
         here=here,
         **values,
