@@ -53,6 +53,8 @@ class Selection:
 class _Environment(JSONPathEnvironment):
     """RFC 9535 with comparisons of JSON: the library takes true for 1 in `>=`, between two queries and in arrays."""
 
+    max_recursion_depth = 900  # of `..`; what json.loads can read is hardly deeper
+
     def compare(self, left: object, operator: str, right: object) -> bool:
         if operator in ("&&", "||"):
             return super().compare(left, operator, right)
