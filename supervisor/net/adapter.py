@@ -216,10 +216,10 @@ class Exchange:
 
     def close(self) -> None:
         """Close the connection; whatever is still unread stays unread."""
-        sock, self.sock = self.sock, None
-        if sock is not None:
+        if self.sock is not None:
             with contextlib.suppress(OSError):  # closing is best effort: the verdict is made
-                sock.close()
+                self.sock.close()
+            self.sock = None  # last: SIGALRM may strike between, and then it is closed once more
 
 
 def _permit(addresses: tuple[Address, ...], policy: AddressPolicy, host: str) -> None:

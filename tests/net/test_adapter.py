@@ -147,5 +147,5 @@ def test_under_a_session() -> None:
             assert response.headers["x-a"] == "1, 2"
             assert not response.cookies
             assert server.requests[0].endswith(b'{"a": 1}')
-        with pytest.raises(requests.exceptions.ConnectionError, match="connection refused by 127.0.0.1"):
+        with pytest.raises(requests.exceptions.ConnectionError, match=r"connection refused by 127\.0\.0\.1"):
             session.get(f"http://127.0.0.1:{closed_port()}/", timeout=5)

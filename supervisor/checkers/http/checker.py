@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import OrderedDict
 from urllib.parse import urlsplit
 
@@ -37,6 +38,7 @@ class HttpChecker:
         except NetFailure as fault:
             run.failed(fault)
         except DeadlineExpired:
+            signal.setitimer(signal.ITIMER_REAL, 0)  # it has struck; once more would only disturb the verdict
             run.expired()
         finally:
             run.close()
