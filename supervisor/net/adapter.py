@@ -344,8 +344,8 @@ class Adapter(BaseAdapter):
     def _proxied(self, prepared: Prepared) -> bytes:
         authorization = self.route.proxy.authorization if self.route.proxy else None
         if authorization is None:
-            return prepared.proxied
-        line, _, rest = prepared.proxied.partition(b"\r\n")
+            return prepared.proxied()
+        line, _, rest = prepared.proxied().partition(b"\r\n")
         return b"\r\n".join((line, b"Proxy-Authorization: " + authorization.encode("ascii"), rest))
 
     def close(self) -> None:

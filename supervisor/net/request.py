@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
 import requests
@@ -13,6 +14,7 @@ from urllib3.util import parse_url
 
 from supervisor.net.resolve import peer_name
 
+_NO_HOOKS: dict[str, list[Any]] = {"response": []}
 PORTS = {"http": 80, "https": 443}
 
 
@@ -74,7 +76,7 @@ class Prepared(requests.PreparedRequest):
 
     origin: Origin
     wire: bytes
-    proxied: bytes  # the same with the absolute form of the target, for a proxy
+    _cookies: Any
 
     @classmethod
     def make(
@@ -88,6 +90,9 @@ class Prepared(requests.PreparedRequest):
         prepared = cls()
         prepared.prepare(method=method, url=url, headers=dict(headers), data=body)
         prepared.complete()
+        # A worker keeps one of these for each of its targets: no empty jar and hooks for each.
+        prepared._cookies = None
+        prepared.hooks = _NO_HOOKS
         return prepared
 
     @classmethod
@@ -101,7 +106,7 @@ class Prepared(requests.PreparedRequest):
         return prepared
 
     def complete(self) -> None:
-        """Work out `origin`, `wire` and `proxied`. Raises ValueError for what can't stand in a request."""
+        """Work out `origin` and `wire`. Raises ValueError for what can't stand in a request."""
         if self.url is None or self.method is None:
             raise ValueError("the request has no URL or method")
         try:
@@ -114,9 +119,11 @@ class Prepared(requests.PreparedRequest):
         self.origin = Origin(scheme, _bare(parts.host), parts.port or PORTS[scheme])
         if any(not label for label in self.origin.host.removesuffix(".").split(".")):
             raise ValueError("the host name has an empty label")
-        path = self.path_url
-        self.wire = self._bytes(path)
-        self.proxied = self._bytes(f"{scheme}://{self.origin.authority}{path}")
+        self.wire = self._bytes(self.path_url)
+
+    def proxied(self) -> bytes:
+        """The same with the absolute form of the target, for a proxy (RFC 9112, 3.2.2)."""
+        return self._bytes(f"{self.origin.scheme}://{self.origin.authority}{self.path_url}")
 
     def _bytes(self, target: str) -> bytes:
         headers = {str(name): _text(value) for name, value in self.headers.items()}

@@ -54,6 +54,8 @@ SYSTEM_STORES = (
     "/etc/ssl/cert.pem",
 )
 
+_OP_LEGACY_SERVER_CONNECT = 0x4  # ssl has the name from Python 3.12 on
+
 # --- contexts --------------------------------------------------------------------------------------------------------
 
 _Key = tuple[object, ...]
@@ -104,9 +106,15 @@ def _new_context(
     context.hostname_checks_common_name = False
     if options.min_version is not None:
         context.minimum_version = ssl.TLSVersion.TLSv1_3 if options.min_version == "1.3" else ssl.TLSVersion.TLSv1_2
+    if cert_file is None:
+        # A peer must not restart the handshake at will; some servers ask for a client certificate only that way.
+        context.options |= ssl.OP_NO_RENEGOTIATION
     if ca_file is None:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
+        # Whoever does not verify wants to reach old devices: weak keys and old renegotiation are no obstacle then.
+        context.set_ciphers("DEFAULT:@SECLEVEL=0")
+        context.options |= _OP_LEGACY_SERVER_CONNECT
     else:
         # A file that holds the leaf or an intermediate is trust enough: whoever names it means it.
         if options.ca_file is not None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from supervisor.checkers.http.settings import BasicAuth, BearerAuth, TlsSettings
+from supervisor.checkers.http.cookies import Cookies
+from supervisor.checkers.http.plan import make_plan
+from supervisor.checkers.http.redirect import Hop, RedirectError, next_hop
+from supervisor.checkers.http.settings import BasicAuth, BearerAuth, HttpSettings
+from supervisor.net.wire import Head
 from tests.checkers.probe import assert_error, assert_mismatch, assert_ok, check, statuses, traced
 from tests.servers import HOLD, OK, RST, length, redirect, script_server
 
@@ -315,6 +322,17 @@ def test_methods_and_bodies(status: int, method: str, then: str, body: bool) -> 
         assert (server.headers(1).get("content-length") == "7") == body
 
 
+def test_the_framing_of_the_request_is_ours() -> None:
+    """Configured Content-Length and Transfer-Encoding would make the server wait for what never comes."""
+    with script_server([PAGE]) as server:
+        wrong = (("content-length", "500"), ("Transfer-Encoding", "chunked"))
+        assert_ok(check(server.url, headers=wrong))
+        assert_ok(check(server.url, headers=wrong, method="POST", send=b"abc"))
+        assert "content-length" not in server.headers(0)
+        assert server.headers(1)["content-length"] == "3"
+        assert all(b"chunked" not in request for request in server.requests)
+
+
 @pytest.mark.parametrize("status", [307, 308])
 def test_bodies_never_go_to_another_origin(status: int) -> None:
     """307 and 308 to another origin are an error where they would repeat a body or a method that changes things."""
@@ -370,6 +388,66 @@ def test_messages_have_no_path_and_no_query() -> None:
         assert "canary" not in repr(result), result
 
 
-def test_tls_settings_are_hashable() -> None:
-    """TLS settings are the key of a context."""
-    assert hash(TlsSettings()) == hash(TlsSettings())
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [PAGE],
+        [RST],
+        [HOLD],
+        [b"HTTP/1.1 500 X\r\n\r\n"],
+        [redirect(b"/"), RST],
+        [redirect(b"http://127.0.0.1:1/", 307)],
+    ],
+    ids=["ok", "reset", "deadline", "status", "circle", "other origin"],
+)
+def test_secrets_show_nowhere(steps: list[Any]) -> None:
+    """Whatever comes of a check: its header values, credentials, body and query are in no result and no trace."""
+    with script_server(steps) as server:
+        url = server.url.replace("//", "//u:canary1@") + "?key=canary2"
+        fields: dict[str, Any] = {"headers": (("X-Key", "canary3"), ("Cookie", "a=canary4")), "send": b"canary5"}
+        result = traced(url, method="POST", auth=BearerAuth("canary6"), timeout_s=0.5, **fields)
+    assert "canary" not in repr(result)
+
+
+LATIN = st.text(st.characters(max_codepoint=255, exclude_characters="\r\n\0"), max_size=60)
+URLISH = st.lists(
+    st.sampled_from(
+        [
+            "http",
+            "https",
+            ":",
+            "//",
+            "/",
+            "[",
+            "]",
+            "@",
+            "%",
+            "%00",
+            "a",
+            "..",
+            ".",
+            "?",
+            "#",
+            "127.0.0.1",
+            "::1",
+            "99999",
+            "\\",
+        ]
+    ),
+    max_size=10,
+).map("".join)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.one_of(LATIN, URLISH), LATIN, st.sampled_from([301, 303, 308]))
+def test_h13_arbitrary_locations_and_cookies(location: str, cookie: str, status: int) -> None:
+    """Whatever Location and Set-Cookie say, it is a hop, none, or a RedirectError."""
+    plan = make_plan(HttpSettings(url="http://127.0.0.1:9/dir/page?q=1"))
+    head = Head(1, status, "X", (("Location", location), ("Set-Cookie", cookie)))
+    hop = None
+    with contextlib.suppress(RedirectError):
+        hop = next_hop(plan, Hop(plan.first, None), head, Cookies())
+    if hop is not None:
+        assert hop.request.origin.scheme in ("http", "https")
+        assert hop.request.wire.count(b"\r\n\r\n") == 1
+        assert 0 < hop.request.origin.port < 65536

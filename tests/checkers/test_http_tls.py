@@ -14,7 +14,7 @@ import pytest
 import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 from supervisor.checkers.http.settings import TlsSettings
@@ -171,6 +171,25 @@ def test_verify_false_still_reads_the_certificate(pki: Pki) -> None:
         assert abs(result.certificate.not_after_ms / 1000 - (NOW + 2 * DAY).timestamp()) < 2
         assert_mismatch(check(local(server), tls=TlsSettings(verify=False), min_days=7), "certificate")
         assert_ok(check(local(server), tls=TlsSettings(verify=False), min_days=1))
+
+
+def test_verify_false_reaches_old_devices(pki: Pki) -> None:
+    """A key too weak for today is no obstacle for whoever does not verify, and a named one for all others."""
+    key = rsa.generate_private_key(65537, 1024)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "device")])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(7).not_valid_before(NOW - DAY).not_valid_after(NOW + DAY)
+    path = pki.folder / "device.pem"
+    path.write_bytes(
+        builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        + key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")
+    context.load_cert_chain(path)
+    with script_server([PAGE], tls=context) as server:
+        assert_ok(check(local(server), tls=TlsSettings(verify=False)))
+        assert_error(check(local(server)), "http.tls")
 
 
 def test_h41_no_environment(pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from supervisor.expect.spec import Empty, Equals, Exists, HeaderRule, TextRule
-from tests.checkers.probe import assert_error, assert_mismatch, assert_ok, check, contains, statuses
+from supervisor.expect.spec import Empty, Equals, Exists, HeaderRule, Match, TextRule
+from tests.checkers.probe import assert_error, assert_mismatch, assert_ok, check, contains, statuses, traced
 from tests.servers import HALF, HOLD, OK, RST, chunked, length, script_server
 
 
@@ -442,6 +442,31 @@ def test_h54_user_agent() -> None:
         assert_mismatch(check(server.url, headers=(("user-agent", "other/1"),)), "status")
         assert server.headers(0)["user-agent"].startswith("checkvisor/")
         assert server.headers(1)["user-agent"] == "other/1"
+
+
+def test_a_rule_that_runs_away_ends_at_the_deadline() -> None:
+    """A catastrophic regex is an error at its rule; what was seen before it stays in the result."""
+    rule = TextRule("regex", (Match("(x+x+)+y"),))
+    with script_server([OK + length(b"x" * 40)]) as server:
+        result = check(server.url, body=[rule], timeout_s=0.7)
+    assert result.failure is not None
+    assert (result.failure.kind, result.failure.phase) == ("error", "body")
+    assert result.failure.path.startswith("expect.body[0]")
+    assert "within 0.7 s" in result.failure.message
+    assert result.status_detail == "HTTP 200"
+    assert result.duration_ms < 600, "evaluation is not in the duration"
+
+
+def test_the_trace_shows_the_whole_way() -> None:
+    """Request, address, answer, rules and times stand in the trace, in order."""
+    with script_server([OK + length(b"ok")]) as server:
+        result, steps = traced(server.url_as("localhost"))
+    assert_ok(result)
+    names = [step.step for step in steps]
+    expected = ["request", "resolve", "connect", "answer", "finalUrl", "body", "timings"]
+    assert [name for name in names if name in expected] == expected
+    assert any(name.startswith("expect.body[0]") for name in names)
+    assert "firstByte" in steps[-1].seen
 
 
 def test_timings_and_detail() -> None:

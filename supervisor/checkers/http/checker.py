@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections import OrderedDict
 from urllib.parse import urlsplit
 
 from supervisor import expect as expectations
@@ -19,7 +18,7 @@ from supervisor.model import CheckFailure, ResolvedTarget, Timings
 from supervisor.net import Adapter, CertificateFailure, Exchange, NetFailure, Watch
 from supervisor.net.certificate import parse, period_of
 
-_MOST_PLANS = 512  # a worker's memory has a budget; a plan is about 4 KB
+_MOST_PLANS = 1024  # a worker's memory has a budget; a plan is about 2 KB
 
 
 class HttpChecker:
@@ -28,7 +27,7 @@ class HttpChecker:
     type = "http"
 
     def __init__(self) -> None:
-        self._plans: OrderedDict[str, Plan] = OrderedDict()
+        self._plans: dict[str, Plan] = {}
 
     def check(self, target: ResolvedTarget, context: CheckContext) -> Outcome:
         """Follow redirects to the final answer and judge it. DeadlineExpired passes only if it strikes twice."""
@@ -48,9 +47,10 @@ class HttpChecker:
         settings: HttpSettings = target.settings
         plan = self._plans.get(target.id)
         if plan is None or (plan.settings is not settings and plan.settings != settings):
-            plan = self._plans[target.id] = make_plan(settings)
-            if len(self._plans) > _MOST_PLANS:
-                self._plans.popitem(last=False)
+            plan = make_plan(settings)
+            if len(self._plans) >= _MOST_PLANS and target.id not in self._plans:
+                self._plans.popitem()  # the newest: in a fixed rotation giving up the oldest would lose every one
+            self._plans[target.id] = plan
         return plan
 
 
@@ -121,7 +121,7 @@ class _Run:
         self._judge(plan, hop, exchange)
 
     def _send(self, plan: Plan, hop: Hop) -> Exchange:
-        route = plan.route if hop.request.origin == plan.origin else plan.foreign_route
+        route = plan.route if hop.request.origin == plan.origin else plan.foreign_route()
         adapter = self._adapter = Adapter(route, self._watch)
         if self._watch.tracing:
             self._context.note("request", f"{hop.request.method} {shown_url(hop.request.url)}", outcome="info")
@@ -189,17 +189,26 @@ class _Run:
         """All of it, for the worker."""
         exchange, answer = self._exchange, self._answer
         head = exchange.head if exchange is not None else None
-        certificate = answer.certificate if answer is not None else None
+        certificate = parse(exchange.leaf) if exchange is not None and exchange.leaf else None
         if certificate is None and self._failed_certificate is not None:
             certificate = self._failed_certificate.certificate
+        timings = _timings(exchange) if exchange is not None else None
+        self._note_timings(timings)
         return Outcome(
             duration_ms=answer.duration_ms if answer is not None else self._context.deadline.elapsed_ms(),
             status_detail=f"HTTP {head.status}" if head is not None else "",
             failure=self._failure,
             warning=self._warning,
-            timings=_timings(exchange) if exchange is not None else None,
+            timings=timings,
             certificate=certificate,
         )
+
+    def _note_timings(self, timings: Timings | None) -> None:
+        if self._watch.tracing and timings is not None:
+            names = ("dns", "connect", "tls", "first_byte", "transfer")
+            times = [(name, getattr(timings, name)) for name in names]
+            shown = ", ".join(f"{name.replace('_b', 'B')} {value:g} ms" for name, value in times if value is not None)
+            self._context.note("timings", shown, outcome="info")
 
 
 def _timings(exchange: Exchange) -> Timings:

@@ -14,6 +14,8 @@ from supervisor.net.request import basic
 
 _DEFAULT_HEADERS = (("User-Agent", f"checkvisor/{__version__}"), ("Accept", "*/*"), ("Accept-Encoding", "gzip"))
 
+_FRAMING = frozenset({"content-length", "transfer-encoding"})  # ours: a wrong one makes the server wait
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -22,12 +24,16 @@ class Plan:
     settings: HttpSettings
     first: Prepared
     route: Route
-    foreign_route: Route
     headers: tuple[tuple[str, str], ...]
 
     @property
     def origin(self) -> Origin:
         return self.first.origin
+
+    def foreign_route(self) -> Route:
+        """To another origin: trust and proxy stay, what was meant for the target's own server does not."""
+        tls = replace(self.settings.tls, server_name=None)
+        return replace(self.route, tls=tls, connect_to=None, client_certificate=False)
 
 
 def make_plan(settings: HttpSettings) -> Plan:
@@ -43,10 +49,7 @@ def make_plan(settings: HttpSettings) -> Plan:
     except ValueError as error:
         raise NetFailure("proxy", str(error)) from error
     route = Route(tls=settings.tls, proxy=proxy, ip_version=settings.ip_version, connect_to=settings.connect_to)
-    foreign = replace(
-        route, tls=replace(settings.tls, server_name=None), connect_to=None, client_certificate=False
-    )  # fmt: skip
-    return Plan(settings, first, route, foreign, headers)
+    return Plan(settings, first, route, headers)
 
 
 def request_for(plan: Plan, method: str, url: str, body: bytes | None, cookie: str | None) -> Prepared:
@@ -90,6 +93,8 @@ def _headers(settings: HttpSettings, userinfo: str) -> tuple[tuple[str, str], ..
         user, _, password = userinfo.partition(":")
         headers["authorization"] = ("Authorization", basic(unquote_to_bytes(user), unquote_to_bytes(password)))
     for name, value in settings.headers:
+        if name.lower() in _FRAMING:
+            continue
         headers[name.lower()] = (name, value.strip(" \t"))
     match settings.auth:
         case BasicAuth(username, password):
