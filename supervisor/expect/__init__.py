@@ -20,7 +20,8 @@ from supervisor.expect.checks import (
     lint_regex,
     lint_xpath,
 )
-from supervisor.expect.judge import Verdict, judge_command, judge_http, signal_name
+from supervisor.expect.command_stages import signal_name
+from supervisor.expect.judge import Verdict, judge_command, judge_http
 
 __all__ = [
     "Verdict",

@@ -145,7 +145,7 @@ def lint_regex(pattern: str) -> list[str]:
         found.append(r"\\ matches a backslash: in single quotes and plain YAML a class is written with one, as in \d")
     if re.fullmatch(r"/.+/[a-z]*", pattern):
         found.append("the slashes are part of the pattern: write it without them, and flags as (?i)")
-    if re.search(r"\((?:[^()\\]|\\.)*[+*]\)[+*]", pattern):
+    if re.search(r"\((?:\?:)?(?:\\?.|\[[^\]]*\])[+*]\)[+*]", pattern):
         found.append("a repeated group that repeats within can run away on text that almost matches, until the timeout")
     if _never_matches(pattern):
         found.append(
@@ -161,8 +161,10 @@ def _compile_afresh(pattern: str) -> None:
 
 
 def _never_matches(pattern: str) -> bool:
-    multiline = re.match(r"\(\?[a-z]*m", pattern)
-    return not multiline and re.search(r"(?<!\\)\$[A-Za-z0-9]", pattern) is not None and "|" not in pattern
+    if "|" in pattern or re.match(r"\(\?[a-z]*[mx]", pattern):
+        return False
+    outside = re.sub(r"\\.|\[(?:[^\]\\]|\\.)*\]", "", pattern)
+    return re.search(r"\$[A-Za-z0-9]", outside) is not None
 
 
 def lint_json_path(path: str, dialect: str = "rfc9535") -> list[str]:

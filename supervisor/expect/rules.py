@@ -86,6 +86,17 @@ def judge_body_rule(rule: BodyRule, content: Content, place: Place) -> CheckFail
     return place.failure(reason, expected, content.beginning() or describe.EMPTY)
 
 
+def seen_by(rule: BodyRule, content: Content) -> tuple[str, str]:
+    """For the trace of a rule that held: what it saw, and what it expected."""
+    if isinstance(rule, TextRule):
+        return describe.inline(content.text), describe.expected(rule.operators, Kind.TEXT)
+    selection = _select(rule, content)
+    expected = describe.expected(rule.operators, selection.kind)
+    first = next(iter(selection.values), ABSENT)
+    shown = MISSING if first is ABSENT else describe.inline(first)
+    return (f"{shown} and {count(selection.nodes - 1)} more" if selection.nodes > 1 else shown), expected
+
+
 def _select(rule: JsonRule | CssRule | XpathRule, content: Content) -> Selection:
     match rule:
         case JsonRule():

@@ -43,10 +43,24 @@ def test_e23_other_dialects_are_refused(pattern: str) -> None:
 
 def test_e23_what_compiles_and_is_not_meant_is_a_warning() -> None:
     """POSIX classes, doubled backslashes, slashes."""
-    for pattern in ("[[:digit:]]", r"\\d+", "/ok/i", "(a+)+$", "(.*)*x"):
+    for pattern in ("[[:digit:]]", r"\\d+", "/ok/i", "(a+)+$", "(.*)*x", r"(\w+)*y", "cost: $5", "ok$ok"):
         check_regex(pattern)
         assert lint_regex(pattern), pattern
-    for pattern in ("ok", r"\d+", "^[a-z]{2}$", "/health", "(?i)up|down", r"\.", r"(\d+\.)+x", r"[\[]", r"a\$b"):
+    for pattern in (
+        "ok",
+        r"\d+",
+        "^[a-z]{2}$",
+        "/health",
+        "(?i)up|down",
+        r"\.",
+        r"(\d+\.)+x",
+        r"\d+(\.\d+)*",
+        "[$a]b",
+        r"\$5",
+        "(?m)a$b",
+        r"[\[]",
+        r"a\$b",
+    ):
         assert lint_regex(pattern) == [], pattern
     assert holds(rx(r"\d"), "١٢٣")
     assert not holds(rx("(?i)STRASSE"), "straße")

@@ -245,3 +245,26 @@ def test_long_values_are_whole_or_left_out_of_the_sentence() -> None:
         assert (value in failure.message) == (size == 100)
         assert "sss" not in failure.message.replace(value, "")
         assert failure.actual == value
+
+
+def test_the_trace_tells_every_stage() -> None:
+    """What was seen and expected of those that held, the failure, and those that were not judged."""
+    traced = context(trace=True)
+    answer = good(content=b'{"status":"no","x":"ok"}')
+    judge_http(EVERYTHING, None, answer, traced)
+    assert traced.steps is not None
+    assert [(step.step, step.seen, step.expected, step.outcome) for step in traced.steps] == [
+        ("expect.status", "200", "2xx", "ok"),
+        ("expect.maxDurationMs", "50.0 ms", "<= 100 ms", "ok"),
+        ("expect.headers.X-A", "1", "1", "ok"),
+        ("expect.headers.X-B", "2", "exists", "ok"),
+        ("expect.certificate.minDaysLeft", traced.steps[4].seen, ">= 7 days left", "ok"),
+        ("expect.body[0].contains", '"{\\"status\\":\\"no\\",\\"x\\":\\"ok\\"}"', 'contains "ok"', "ok"),
+        ("expect.body[1].json($.status)", '"no"', '"ok"', "failed"),
+        ("expect.maxDurationMs", "", None, "skipped"),
+    ]
+    assert traced.steps[4].seen.startswith("until 20")
+    traced = context(trace=True)
+    judge_http(EVERYTHING, None, good(status=500), traced)
+    assert traced.steps is not None
+    assert [step.outcome for step in traced.steps] == ["failed"] + ["skipped"] * 7
