@@ -275,9 +275,8 @@ class Webhooks:
             return
         with self._changed:
             for accepted in item.events:
-                if self._outbox.saved(accepted):
+                if self._settlement.saved(accepted):
                     self._room.give_back(accepted.stream)
-                    self._settlement.saved(accepted)
             if not self._settlement.degraded:
                 self._degraded_streams.clear()
 

@@ -21,6 +21,7 @@ from supervisor.webhook.deliver import shown_url
 _BODIES_KEPT = 2000
 _BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _RESTORED_AT_MOST_S = 3 * 3600.0
+RESULT = "target.result"  # the one type of event that is not kept after its delivery
 _SACRIFICED_LAST = frozenset({"target.down", "target.up"})
 
 
@@ -215,15 +216,14 @@ class Outbox:
             lanes.append(lane)
         return lanes
 
-    def saved(self, event: Event) -> bool:
-        """The event is on disk now; False when it was not waited for."""
+    def saved(self, event: Event) -> Waiting | None:
+        """The event is on disk now; None when that was known."""
         waiting = self.unsaved.pop((event.stream, event.seq), None)
-        if waiting is None:
-            return False
-        waiting.saved = True
-        if self._bodies > _BODIES_KEPT or not waiting.lanes:
-            self._drop_body(waiting)
-        return True
+        if waiting is not None:
+            waiting.saved = True
+            if self._bodies > _BODIES_KEPT or not waiting.lanes:
+                self._drop_body(waiting)
+        return waiting
 
     def lanes_of(self, event: Event) -> Iterator[Lane]:
         """The lanes of the endpoints that wanted the event."""
@@ -254,11 +254,10 @@ class Outbox:
 
     def _let_go(self, lane: Lane, waiting: Waiting) -> tuple[tuple[str, int], ...]:
         waiting.lanes -= 1
-        if waiting.lanes:
+        if waiting.lanes or not waiting.saved:  # what is not on disk yet is looked at again when it is
             return ()
-        if waiting.saved:
-            self._drop_body(waiting)
-        return ((lane.stream, waiting.seq),) if waiting.type == "target.result" else ()
+        self._drop_body(waiting)
+        return ((lane.stream, waiting.seq),) if waiting.type == RESULT else ()
 
     def _drop_body(self, waiting: Waiting) -> None:
         if waiting.event is not None:
@@ -270,7 +269,7 @@ class Outbox:
         The head is spared while it is under way."""
         spared = 1 if lane.busy else 0
         candidates = list(lane.waiting)[spared:]
-        for kind in ("target.result", None):
+        for kind in (RESULT, None):
             for waiting in candidates:
                 if waiting.type == kind or (kind is None and waiting.type not in _SACRIFICED_LAST):
                     return waiting

@@ -16,7 +16,7 @@ from typing import Protocol
 from supervisor.logs import event
 from supervisor.model import Event, WebhookEndpoint
 from supervisor.store.outbox import DeadLetter, DeliveryOutcome, OutcomeName
-from supervisor.webhook.outbox import Channel, Clock, Lane, Outbox, Waiting, dead_letter
+from supervisor.webhook.outbox import RESULT, Channel, Clock, Lane, Outbox, Waiting, dead_letter
 
 log = logging.getLogger(__name__)
 
@@ -190,10 +190,17 @@ class Settlement:
             lane.channel.queue(lane, self.clock.monotonic())
             self.changed.notify()
 
-    def saved(self, saved: Event) -> None:
-        """An event is on disk: its lanes may be served."""
+    def saved(self, saved: Event) -> bool:
+        """An event is on disk: its lanes may be served. False when that was known."""
+        waiting = self.outbox.saved(saved)
+        if waiting is None:
+            return False
+        if not waiting.lanes and waiting.type == RESULT:  # it had all its outcomes before it was written
+            self._outbound.append((DeliveryOutcome(passed=((saved.stream, saved.seq),)), _nothing))
+            self.changed.notify()
         for lane in self.outbox.lanes_of(saved):
             self.ready(lane)
+        return True
 
     def look_at_writer(self) -> bool:
         """Notice that the store went away or came back; True when something changed. Called without the lock."""

@@ -185,7 +185,8 @@ class HandRig:
             self.hooks._changed.notify_all()
 
     def pending(self) -> int:
-        return sum(one.pending for one in self.hooks.stats().endpoints)
+        """Events without an outcome on disk (or remembered)."""
+        return sum(one.pending for one in self.hooks.stats().endpoints) + len(self.hooks._settlement._awaiting)
 
     def degraded(self) -> bool:
         return self.hooks._settlement.degraded

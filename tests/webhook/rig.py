@@ -220,7 +220,8 @@ class Rig:
         """Events without an outcome on disk, at one endpoint or at all."""
         assert self.hooks is not None
         found = self.hooks.stats().endpoints
-        return sum(one.pending for one in found if name is None or one.name == name)
+        waiting = sum(one.pending for one in found if name is None or one.name == name)
+        return waiting + len(self.hooks._settlement._awaiting)
 
     def outcomes(self, name: str) -> dict[str, int]:
         assert self.hooks is not None
