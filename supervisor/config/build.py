@@ -29,8 +29,8 @@ from supervisor.config.resolve import (
     with_built_ins,
 )
 from supervisor.config.schema import target_schema
-from supervisor.config.strict import nearest
 from supervisor.config.types import TYPE_SCHEMAS
+from supervisor.config.words import did_you_mean
 from supervisor.expect.spec import CommandExpect, HttpExpect
 from supervisor.model import ResolvedTarget
 
@@ -87,11 +87,12 @@ class TargetBuilder:
         if "type" not in node.entries:
             self._problems.error(node, f"{path}.type", f"is missing: expected one of {names}")
         else:
-            near = nearest(str(value), list(TYPE_SCHEMAS)) if isinstance(value, str) else ""
-            hint = f": did you mean {near}?" if near else ""
+            hint = did_you_mean(value, TYPE_SCHEMAS)
             shown = found(nodes.data(node.entries["type"].node))
             self._problems.error(
-                node.entries["type"].node, f"{path}.type", f"expected one of {names}, found {shown}{hint}"
+                node.entries["type"].node,
+                f"{path}.type",
+                f"expected one of {names}, found {shown}{': ' if hint else ''}{hint}",
             )
         sections = [name for name in TYPE_SCHEMAS if name in node.entries]
         return sections[0] if sections else "http"

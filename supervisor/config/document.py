@@ -324,6 +324,10 @@ class _Parse:
         line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
         lines = self.text.split("\n")
         source = lines[line - 1] if line <= len(lines) else ""
+        begun = exc.context_mark.line if exc.context_mark is not None else line - 1
+        if any(_NO_BREAK_SPACE in text for text in lines[begun:line]):
+            message = f"{exc.problem}: the line holds a no-break space (U+00A0): replace it by a plain space"
+            return _Stop(begun + 1, lines[begun].find(_NO_BREAK_SPACE) + 1 or 1, message, self._path())
         return _Stop(line, column, _sentence(exc.problem or str(exc), source, column), self._path())
 
 
@@ -332,8 +336,6 @@ def _sentence(problem: str, source: str, column: int) -> str:
     rest = source[column - 1 :]
     if rest.startswith("\t") or (source[: column - 1].strip(" \t") == "" and "\t" in source[:column]):
         return "a tab is used for indentation: YAML takes spaces only"
-    if _NO_BREAK_SPACE in source:
-        return f"{problem}: the line holds a no-break space (U+00A0): replace it by a plain space"
     if "unknown escape" in problem:
         return (
             "an unknown escape in double quotes: write the value in single quotes, where a backslash is a backslash, "
@@ -347,6 +349,8 @@ def _sentence(problem: str, source: str, column: int) -> str:
         return "a list can't begin behind a key: begin a new line for `- `, or write the list in brackets"
     if "undefined tag handle" in problem or rest[:1] == "!":
         return "a value that begins with ! is a tag: quote the value"
+    if "expected ',' or" in problem:
+        return f"{problem} in brackets: quote a value that holds one of , [ ] {{ }}, and close the brackets"
     if "mapping values are not allowed" in problem:
         return "a second `: ` in one line: quote the value, or begin a new line"
     if "anchor" in problem or "alias" in problem:

@@ -15,6 +15,7 @@ from marshmallow import ValidationError, fields
 
 from supervisor.config.nodes import plain
 from supervisor.config.problems import AtKey
+from supervisor.config.words import did_you_mean
 from supervisor.text import cut
 
 DAY_S = 86400.0
@@ -139,15 +140,22 @@ class Int(Typed):
     """A whole number between two bounds. 5.0, 1e3 and "5" are none."""
 
     def __init__(self, low: int, high: int, *, unit: str = "", **kwargs: Any) -> None:
-        self.low, self.high = low, high
+        self.low, self.high, self.unit = low, high, unit
         self.expected = f"a whole number from {low:,} to {high:,}" + (f" ({unit})" if unit else "")
         super().__init__(**kwargs)
 
     def read(self, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not self.low <= value <= self.high:
-            digits = isinstance(value, str) and value.strip().isascii() and value.strip().isdigit()
-            raise self.wrong(value, "write it without quotes" if digits else "")
+            raise self.wrong(value, self._hint(value))
         return value
+
+    def _hint(self, value: Any) -> str:
+        if not isinstance(value, str):
+            return ""
+        if value.strip().isascii() and value.strip().isdigit():
+            return "write it without quotes"
+        seconds = duration_s(value)
+        return f"write {round(seconds * 1000)}" if self.unit == "milliseconds" and seconds > 0 else ""
 
     def json_schema(self) -> dict[str, Any]:
         return {"type": "integer", "minimum": self.low, "maximum": self.high}
@@ -178,7 +186,7 @@ class Choice(Typed):
             return str(value)
         if isinstance(value, int | float) and not isinstance(value, bool) and value in self.numbers:
             return self.numbers[value]
-        raise self.wrong(value)
+        raise self.wrong(value, did_you_mean(value, self.words))
 
     def json_schema(self) -> dict[str, Any]:
         return {"enum": [*self.words, *self.numbers]}
@@ -197,7 +205,7 @@ class Duration(Typed):
 
     def read(self, value: Any) -> float:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            unit = f" such as {value}s" if math.isfinite(value) and 0 < value < 1e9 else ""
+            unit = f" such as {value}s" if isinstance(value, int) and 0 < value < 1_000_000 else ""
             raise ValidationError(f"expected a duration with its unit{unit}, found {found(value)}")
         if not isinstance(value, str):
             raise self.wrong(value)

@@ -15,18 +15,19 @@ from typing import Any
 from marshmallow import ValidationError
 
 from supervisor.config import nodes, relations
-from supervisor.config.build import TargetBuilder
+from supervisor.config.build import TargetBuilder, slug
+from supervisor.config.endpoints import endpoint
+from supervisor.config.fields import found
 from supervisor.config.files import Files, check_permissions, public_variables
 from supervisor.config.lints import Lints
 from supervisor.config.nodes import Document, Entry, Mapping, Scalar, Sequence, find, join
 from supervisor.config.problems import Problems
-from supervisor.config.receivers import MaintenanceSchema, WebhookSchema, shape_of
+from supervisor.config.receivers import MaintenanceSchema, WebhookSchema
 from supervisor.config.resolve import Resolved, absolute, duration_text
 from supervisor.config.schema import DefaultsSchema, PageSchema, RuntimeSchema
 from supervisor.config.strict import Strict, unknown_key
 from supervisor.config.substitution import Substitution
 from supervisor.model import Config, MaintenanceWindow, ResolvedTarget, RuntimeSettings, WebhookEndpoint
-from supervisor.webhook.payload import check_template
 
 SECTIONS = ("runtime", "page", "defaults", "targets", "webhooks", "maintenance", "include")
 _LISTS = ("targets", "webhooks", "maintenance")
@@ -51,6 +52,8 @@ class Loader:
         self.problems = Problems()
         self._files = Files(self.problems)
         self._sections: dict[str, tuple[Entry, Document]] = {}
+        self._webhook_names: list[str] = []
+        self._target_ids: list[str] = []
 
     def load(self, path: Path) -> Loaded:
         """Read, validate, build; raises ConfigError with all problems."""
@@ -65,9 +68,11 @@ class Loader:
         runtime = self._section("runtime", RuntimeSchema())
         page = self._section("page", PageSchema())
         self._section("defaults", DefaultsSchema())
+        self._webhook_names = _texts(documents, "webhooks", "name")
+        self._target_ids = _texts(documents, "targets", "id", "name")
         webhooks = self._webhooks(documents)
         built = self._targets(documents, webhooks, substitution)
-        maintenance = self._maintenance(documents, built)
+        maintenance = self._maintenance(documents)
         self._permissions(built)
         settings = self._runtime(runtime or {}, path)
         self.problems.raise_errors()
@@ -159,13 +164,9 @@ class Loader:
                 continue
             if not isinstance(entry.node, Sequence):
                 empty = isinstance(entry.node, Scalar) and entry.node.value is None
-                found = "nothing" if empty else "a mapping" if isinstance(entry.node, Mapping) else "a text"
-                self.problems.error(
-                    entry,
-                    name,
-                    f"expected a list, found {found}: begin each item with `- `"
-                    + (", or remove the key" if empty else ""),
-                )
+                how = ", or remove the key" if empty else ""
+                what = found(nodes.data(entry.node))
+                self.problems.error(entry, name, f"expected a list, found {what}: begin each item with `- `{how}")
                 continue
             items += [(item, join(name, index)) for index, item in enumerate(entry.node.items)]
         return items
@@ -188,11 +189,8 @@ class Loader:
         if not items and documents and not self.problems:
             self.problems.warning(documents[0].root, "targets", "there are no targets: nothing is checked")
         relations.check_ids(builder.built, self.problems)
-        names = [webhook.name for webhook in webhooks]
-        complete = len(builder.built) == len(items) and not self.problems
-        if complete:
-            relations.check_references(builder.built, names, self.problems)
-            relations.check_cycles(builder.built, self.problems)
+        relations.check_references(builder.built, self._webhook_names, self._target_ids, self.problems)
+        relations.check_cycles(builder.built, self.problems)
         lints = Lints(self.problems)
         for target, resolved in builder.built:
             if target.retry_interval_s > target.interval_s:
@@ -217,77 +215,20 @@ class Loader:
                     f'the webhook "{name}" stands twice, first at {first.file}:{first.line}',
                 )
             seen.setdefault(name, node)
-            endpoints.append(self._endpoint(values, node, path))
+            endpoints.append(endpoint(values, node, path, self.problems))
         return tuple(endpoints)
 
-    def _endpoint(self, values: dict[str, Any], node: nodes.Node, path: str) -> WebhookEndpoint:
-        shape = shape_of(values)
-        template = json.dumps(values["template"], ensure_ascii=False) if shape == "template" else None
-        if template is not None:
-            try:
-                check_template(template)
-            except ValueError as exc:
-                self.problems.error(find(node, "template") or node, join(path, "template"), str(exc))
-        if shape == "checkvisor" and not values["secrets"]:
-            self.problems.warning(
-                node,
-                join(path, "secrets"),
-                "there is no signing secret: the receiver can't tell our events from others'; "
-                "make one with: echo whsec_$(openssl rand -base64 32)",
-            )
-        events = values["events"]
-        if values.get("reminder_interval") is not None and "reminder" not in events:
-            events = (*events, "reminder")
-        elif values.get("reminder_interval") is None and "reminder" in events:
-            self.problems.warning(
-                find(node, "events") or node, join(path, "events"), "no reminder is ever sent: set reminderInterval"
-            )
-        return WebhookEndpoint(
-            name=values["name"],
-            url=values.get("url", ""),
-            secrets=values["secrets"],
-            events=events,
-            default=values["default"],
-            enabled=values["enabled"],
-            metadata_json=json.dumps(values["metadata"], ensure_ascii=False),
-            headers=values["headers"],
-            timeout_s=values["timeout"],
-            retries_s=values["retries"],
-            permanent_retries_s=values["permanent_retries"],
-            max_age_s=values["max_age"],
-            max_pending=values["max_pending"],
-            allow_private=values["allow_private"],
-            reminder_interval_s=values.get("reminder_interval"),
-            format=shape,
-            template_json=template,
-            apprise_url=values.get("apprise"),
-            mask=nodes.secrets(node),
-        )
-
-    def _maintenance(
-        self, documents: list[Document], built: list[tuple[ResolvedTarget, Resolved]]
-    ) -> tuple[MaintenanceWindow, ...]:
+    def _maintenance(self, documents: list[Document]) -> tuple[MaintenanceWindow, ...]:
         windows = []
         schema = MaintenanceSchema()
-        ids = [target.id for target, _resolved in built]
-        groups = list(dict.fromkeys(target.group for target, _resolved in built if target.group))
-        complete = not self.problems
+        groups = _texts(documents, "targets", "group")
         for node, path in self._items(documents, "maintenance"):
             values = self._load(schema, node, path, "")
             if values is None:
                 continue
-            if complete:
-                relations.check_names(
-                    values["targets"],
-                    ids,
-                    find(node, "targets") or node,
-                    join(path, "targets"),
-                    "target",
-                    self.problems,
-                )
-                relations.check_names(
-                    values["groups"], groups, find(node, "groups") or node, join(path, "groups"), "group", self.problems
-                )
+            for key, known, what in (("targets", self._target_ids, "target"), ("groups", groups, "group")):
+                at = find(node, key) or node
+                relations.check_names(values[key], known, at, join(path, key), what, self.problems)
             duration = values.pop("duration", None)
             windows.append(MaintenanceWindow(**values, duration_s=duration))
         return tuple(windows)
@@ -329,6 +270,20 @@ class Loader:
                 f"{workers} workers need {needed} file descriptors, and the limit is {hard}: "
                 f"at most {most}, or raise the limit (LimitNOFILE=, ulimit -n)",
             )
+
+
+def _texts(documents: list[Document], section: str, *keys: str) -> list[str]:
+    """What the items of a list say under the first of the keys that they have, right or wrong otherwise: a name stays
+    known when something else about it is wrong. A name in place of an id is made one."""
+    texts = []
+    for document in documents:
+        listed = find(document.root, section)
+        for item in listed.items if isinstance(listed, Sequence) else ():
+            key = next((key for key in keys if find(item, key) is not None), None)
+            node = find(item, key) if key is not None else None
+            if isinstance(node, Scalar) and isinstance(node.value, str):
+                texts.append(str(node.value) if key == keys[0] else slug(node.value))
+    return list(dict.fromkeys(texts))
 
 
 @contextmanager

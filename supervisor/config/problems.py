@@ -23,6 +23,7 @@ class Problems:
         self._errors: dict[Problem, None] = {}
         self._warnings: dict[Problem, None] = {}
         self._files: dict[str, int] = {}
+        self._broken: set[int] = set()
 
     def __bool__(self) -> bool:
         return bool(self._errors)
@@ -36,6 +37,11 @@ class Problems:
 
     def error_at(self, file: str, line: int, column: int, path: str, message: str) -> None:
         self._errors[Problem(clean(file), line, column, clean(path), cut(clean(message), 600))] = None
+
+    def broken(self, node: Node, path: str, message: str) -> None:
+        """An error that leaves the node without a value: what else is wrong with it is of no interest."""
+        self._broken.add(id(node))
+        self.error(node, path, message)
 
     def warning(self, at: Node | Entry, path: str, message: str) -> None:
         self._warnings[Problem(clean(at.file), at.line, at.column, clean(path), cut(clean(message), 600))] = None
@@ -56,7 +62,7 @@ class Problems:
         for message in messages if isinstance(messages, list | tuple) else [messages]:
             if isinstance(message, dict):
                 self._descend(message, node, at, path, below)
-            else:
+            elif id(node) not in self._broken:
                 place = at if isinstance(message, AtKey) else node
                 self.error(place, path, _without_secrets(str(message), node))
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, ClassVar, Literal
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
 from marshmallow import ValidationError, post_load, validates_schema
@@ -18,9 +18,10 @@ from supervisor.config.problems import AtKey
 from supervisor.config.schema import ID, ID_IS
 from supervisor.config.strict import Strict
 from supervisor.config.web_fields import WEBHOOK_HEADERS, Headers, Url
+from supervisor.config.words import did_you_mean
 
 EVENTS = ("down", "up", "degraded", "recovered", "result", "reminder", "started", "stopped", "reloadFailed")
-_HOW_TO_MAKE_ONE = "make one with: echo whsec_$(openssl rand -base64 32)"
+HOW_TO_MAKE_ONE = "make one with: echo whsec_$(openssl rand -base64 32)"
 
 
 # --- webhooks --------------------------------------------------------------------------------------------------------
@@ -32,13 +33,13 @@ class SigningSecret(Typed):
 
     def read(self, value: Any) -> str:
         if not isinstance(value, str):
-            raise ValidationError(f"expected {self.expected}, found {found(value, sensitive=True)}: {_HOW_TO_MAKE_ONE}")
+            raise ValidationError(f"expected {self.expected}, found {found(value, sensitive=True)}: {HOW_TO_MAKE_ONE}")
         try:
             key = base64.b64decode(value.removeprefix("whsec_"), validate=True) if value.startswith("whsec_") else b""
         except (binascii.Error, ValueError):
             key = b""
         if not 24 <= len(key) <= 64:
-            raise ValidationError(f"not a signing secret: expected {self.expected}: {_HOW_TO_MAKE_ONE}")
+            raise ValidationError(f"not a signing secret: expected {self.expected}: {HOW_TO_MAKE_ONE}")
         return str(value)
 
 
@@ -228,7 +229,7 @@ class Zone(Typed):
         try:
             ZoneInfo(str(value))
         except (ValueError, OSError, KeyError) as exc:
-            raise self.wrong(value) from exc
+            raise self.wrong(value, did_you_mean(value, available_timezones())) from exc
         return str(value)
 
 

@@ -8,7 +8,7 @@ from supervisor.config.nodes import Entry, Mapping, Node, find, join
 from supervisor.config.nodes import Sequence as List
 from supervisor.config.problems import Problems
 from supervisor.config.resolve import Resolved
-from supervisor.config.strict import nearest
+from supervisor.config.words import did_you_mean
 from supervisor.model import ResolvedTarget
 
 Built = tuple[ResolvedTarget, Resolved]
@@ -58,32 +58,24 @@ def check_names(
     for index, name in enumerate(names):
         if name in known:
             continue
-        near = nearest(name, list(known))
         listed = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")
-        hint = f"did you mean {near}?" if near else f"there are {listed}" if known else "there is none"
+        hint = did_you_mean(name, known) or (f"expected one of {listed}" if known else "none is configured")
         item = find(node, index) if isinstance(node, List) else node
         assert node is not None
         problems.error(item or node, join(path, index), f'there is no {what} "{name}": {hint}')
 
 
-def check_references(targets: Sequence[Built], webhooks: Sequence[str], problems: Problems) -> None:
+def check_references(targets: Sequence[Built], webhooks: Sequence[str], ids: Sequence[str], problems: Problems) -> None:
     """`notify` names webhooks, `dependsOn` names targets."""
-    ids = [target.id for target, _resolved in targets]
     known_ids, known_webhooks = set(ids), set(webhooks)
     for target, resolved in targets:
         if not known_webhooks.issuperset(target.notify):
             entry = resolved.tree.entries["notify"]
             path = "defaults.notify" if entry.origin == "defaults" else join(resolved.path, "notify")
             check_names(target.notify, webhooks, entry.node, path, "webhook", problems)
-        if target.depends_on and not known_ids.issuperset(target.depends_on):
-            check_names(
-                target.depends_on,
-                ids,
-                find(resolved.tree, "dependsOn"),
-                join(resolved.path, "dependsOn"),
-                "target",
-                problems,
-            )
+        if not known_ids.issuperset(target.depends_on):
+            node, path = find(resolved.tree, "dependsOn"), join(resolved.path, "dependsOn")
+            check_names(target.depends_on, ids, node, path, "target", problems)
 
 
 def check_cycles(targets: Sequence[Built], problems: Problems) -> None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from marshmallow import post_load
 
 from supervisor.config.fields import Bool, Choice, Duration, Int, ListOf, MapOf, Str
-from supervisor.config.strict import Section, Strict
+from supervisor.config.strict import Section, Strict, camel
 from supervisor.config.types import TYPE_SCHEMAS, homes
 from supervisor.config.web_fields import HostPort, Url
 from supervisor.model import Retention
@@ -110,6 +110,7 @@ class ShowSchema(Strict):
 
 
 class GroupPageSchema(Strict):
+    elsewhere: ClassVar = dict.fromkeys(("target", "failure"), "write it under show:")
     show = Section(
         ShowSchema,
         doc="What the page shows of this group's targets.",
@@ -211,7 +212,7 @@ class CommonSchema(Strict):
 class DefaultsSchema(CommonSchema):
     doc = "Values for every target that does not say otherwise. Mappings merge by key; lists and single values replace."
     elsewhere: ClassVar = {
-        **homes("defaults"),
+        **homes(" of defaults"),
         "expect": "each target has its own: write it at the target",
         "warn": "each target has its own: write it at the target",
     }
@@ -245,6 +246,10 @@ class TargetSchema(CommonSchema):
     )
 
 
+def _required(schema: type[Strict]) -> list[str]:
+    return [camel(name) for name, field in schema().fields.items() if field.required]
+
+
 @cache
 def target_schema(kind: str) -> TargetSchema:
     """The schema of targets of one type."""
@@ -253,8 +258,13 @@ def target_schema(kind: str) -> TargetSchema:
         name: f"it is for targets of type {name}, and this one has type {kind}" for name in TYPE_SCHEMAS if name != kind
     }
     fields = {
-        "elsewhere": homes("the target") | others,
-        kind: Section(schemas.settings, required=True, doc=f"Settings of a check of type {kind}."),
+        "elsewhere": homes(" of the target") | others,
+        kind: Section(
+            schemas.settings,
+            required=True,
+            doc=f"Settings of a check of type {kind}.",
+            expected="a mapping with " + " and ".join(_required(schemas.settings)),
+        ),
         "expect": Section(schemas.expect, doc="What must hold; the first stage that does not makes the check fail."),
         "warn": Section(
             schemas.expect,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, ClassVar
@@ -12,6 +10,7 @@ from marshmallow import RAISE, Schema, ValidationError, fields
 
 from supervisor.config.fields import Typed, found
 from supervisor.config.problems import AtKey
+from supervisor.config.words import nearest
 
 _UNKNOWN = "unknown"
 
@@ -21,16 +20,6 @@ def camel(name: str) -> str:
     """`max_body_bytes` -> `maxBodyBytes`: the one place where names change."""
     first, *rest = name.rstrip("_").split("_")
     return first + "".join(word.capitalize() for word in rest)
-
-
-def nearest(word: str, known: list[str]) -> str:
-    """The known word that was probably meant, or nothing."""
-    folded = {re.sub(r"[_\s\u00a0-]", "", name).lower(): name for name in known}
-    wanted = re.sub(r"[_\s\u00a0-]", "", word).lower()
-    if wanted in folded:
-        return folded[wanted]
-    close = difflib.get_close_matches(wanted[:100], folded, n=1, cutoff=0.65)
-    return folded[close[0]] if close else ""
 
 
 def unknown_key(key: str, known: list[str], elsewhere: Mapping[str, str]) -> AtKey:
@@ -73,8 +62,9 @@ class Section(Typed):
 
     expected = "a mapping"
 
-    def __init__(self, schema: type[Strict], *, each: bool = False, **kwargs: Any) -> None:
+    def __init__(self, schema: type[Strict], *, each: bool = False, expected: str = "a mapping", **kwargs: Any) -> None:
         self.inner = schema()
+        self.expected = expected
         self.each = each
         super().__init__(**kwargs)
 

@@ -48,10 +48,12 @@ class Substitution:
         shown: list[str] = []
         secrets: list[Secret] = []
         end = 0
+        failed = False
         for found in _MARK.finditer(scalar.raw):
             put = self._one(found, scalar, key, section, path)
             if put is None:
-                return
+                failed = True
+                continue
             value, mask, secret = put
             between = scalar.raw[end : found.start()]
             values += (between, value)
@@ -59,6 +61,8 @@ class Substitution:
             if secret is not None:
                 secrets.append(secret)
             end = found.end()
+        if failed:
+            return
         text = "".join(values) + scalar.raw[end:]
         scalar.shown = "".join(shown) + scalar.raw[end:]
         scalar.secrets = tuple(secrets)
@@ -78,7 +82,7 @@ class Substitution:
         if form is None:
             if key in _EXPRESSIONS:
                 return found.group(), found.group(), None
-            self._problems.error(
+            self._problems.broken(
                 scalar,
                 path,
                 f"{found.group()[:60]} is none of ${{NAME}}, ${{NAME:-default}}, "
@@ -98,14 +102,14 @@ class Substitution:
         if form["default"] and not value:
             return form["text"], form["text"], None
         if value is None:
-            self._problems.error(
+            self._problems.broken(
                 scalar,
                 path,
                 f"the variable {name} is not set: set it in the environment, or give a default: ${{{name}:-default}}",
             )
             return None
         if any("\ud800" <= char <= "\udfff" for char in value):
-            self._problems.error(scalar, path, f"the value of the variable {name} is not UTF-8")
+            self._problems.broken(scalar, path, f"the value of the variable {name} is not UTF-8")
             return None
         if name in self._public:
             return value, value, None
@@ -118,21 +122,22 @@ class Substitution:
                 content = stream.read(_MAX_FILE_BYTES + 1)
         except (OSError, ValueError) as exc:
             reason = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
-            self._problems.error(scalar, path, f"the file {name} can't be read: {reason}")
+            self._problems.broken(scalar, path, f"the file {name} can't be read: {reason}")
             return None
         self.files[str(file)] = content
         if len(content) > _MAX_FILE_BYTES:
-            self._problems.error(
+            self._problems.broken(
                 scalar, path, f"the file {name} is larger than {_MAX_FILE_BYTES:,} bytes, too large for a value"
             )
             return None
         try:
             value = content.decode("utf-8")
         except UnicodeDecodeError:
-            self._problems.error(scalar, path, f"the file {name} is not UTF-8")
+            self._problems.broken(scalar, path, f"the file {name} is not UTF-8")
             return None
         value = value.removesuffix("\n").removesuffix("\r") if value.endswith("\n") else value
-        return value, f"${{file:{name}}}", self._secret(f"file:{name}", value, scalar, path)
+        whole = f"file:{file.absolute()}"
+        return value, f"${{{whole}}}", self._secret(whole, value, scalar, path)
 
     def _secret(self, name: str, value: str, scalar: Scalar, path: str) -> Secret:
         if 0 < len(value) < _SHORTEST_MASKED:

@@ -29,14 +29,14 @@ _EXPECT_FIELDS = (
 _LARGEST_MS = 86_400_000
 
 
-def homes(here: str, *, without: tuple[str, ...] = ()) -> dict[str, str]:
+def homes(here: str) -> dict[str, str]:
     """Where keys belong that users write at the top of a target or of `defaults`."""
-    places = {name: f"write it under http:, as {here}.http.{name}" for name in _HTTP_FIELDS}
-    places |= {name: f"write it under command:, as {here}.command.{name}" for name in _COMMAND_FIELDS}
+    places = dict.fromkeys(_HTTP_FIELDS, f"write it under http:{here}")
+    places |= dict.fromkeys(_COMMAND_FIELDS, f"write it under command:{here}")
     places |= dict.fromkeys(_EXPECT_FIELDS, "write it under expect: of the target")
     places["body"] = "rules on the answer stand under expect:, a body to send under http:"
     places["headers"] = "headers to send stand under http:, expectations about the answer's headers under expect:"
-    return {name: place for name, place in places.items() if name not in without}
+    return places
 
 
 # --- http ------------------------------------------------------------------------------------------------------------
@@ -44,7 +44,9 @@ def homes(here: str, *, without: tuple[str, ...] = ()) -> dict[str, str]:
 
 class BasicSchema(Strict):
     username = Str(required=True, empty=False, doc="User name of basic authentication.", example="monitor")
-    password = Str(required=True, empty=True, secret=True, doc="Its password.", example="${SHOP_PASSWORD}")
+    password = Str(
+        required=True, empty=True, secret=True, expected="a password", doc="Its password.", example="${SHOP_PASSWORD}"
+    )
 
     @validates_schema
     def _no_colon(self, data: dict[str, Any], **_: Any) -> None:
@@ -268,8 +270,6 @@ class NagiosSchema(Strict):
 class Nagios(Section):
     """`true`, `false` or a mapping."""
 
-    expected = "true, false or a mapping"
-
     def read(self, value: Any) -> NagiosSettings | None:
         if isinstance(value, bool):
             return NagiosSettings() if value else None
@@ -317,6 +317,7 @@ class CommandDefaultsSchema(Strict):
     )
     nagios = Nagios(
         NagiosSchema,
+        expected="true, false or a mapping",
         doc="Judge exit codes as the Monitoring Plugins guidelines say, and read performance data.",
         example=True,
         shows_default="false",

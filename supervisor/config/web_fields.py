@@ -17,6 +17,7 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 _ADDRESS = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.%a-z]+)\]|(?P<host>[^\s:/\[\]@]*)):(?P<port>[0-9]{1,5})")
 _HOST_LABEL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
+_BRACKETS = re.compile(r"\[[^\[\]]*\](?::[0-9]+)?")
 _IPV6 = re.compile(r"[0-9A-Fa-f:.]+(?:%25[A-Za-z0-9._~-]+|%[A-Za-z][A-Za-z0-9._~-]*)?")
 # What the sender sets itself, or what would break the framing of the message.
 FRAMING_HEADERS = frozenset({"content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade", "expect"})
@@ -57,6 +58,8 @@ def url_problem(text: str, user_info: bool = False) -> str:
         return f"the scheme {scheme[1]} is not http or https"
     try:
         parts = urlsplit(text)
+        if parts.netloc.rpartition("@")[2].count(":") > 1 and "[" not in parts.netloc:
+            return "an IPv6 address stands in brackets, as in http://[::1]:8080/"
         port = parts.port
     except ValueError as exc:
         return _split_problem(str(exc))
@@ -81,9 +84,7 @@ def _host_problem(netloc: str, host: str) -> str:
     if not host:
         return "the host is missing"
     if netloc.startswith("["):
-        return "" if _IPV6.fullmatch(host) else "the IPv6 address is not valid"
-    if netloc.count(":") > 1:
-        return "an IPv6 address stands in brackets, as in http://[::1]:8080/"
+        return "" if _IPV6.fullmatch(host) and _BRACKETS.fullmatch(netloc) else "the IPv6 address is not valid"
     if len(host) > 253:
         return "the host name is longer than 253 characters"
     if host.isascii():
