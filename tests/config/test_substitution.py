@@ -1,0 +1,145 @@
+"""`${...}` inside values: what is put in, what counts as a secret, who sees the variables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from supervisor import config
+from tests.config.support import command, http, load, problems, target
+
+
+def test_a_lone_variable_is_read_as_a_scalar(tmp_path: Path) -> None:
+    """Plain and alone it may be a number or a boolean; quoted, or within a text, it is text."""
+    environ = {"N": "5", "B": "false", "T": "x: y"}
+    one = target(
+        tmp_path,
+        "failureThreshold: ${N}\nenabled: ${B}\nname: ${T}\nlabels: {a: '${N}', b: \"${B}\", c: n-$N}",
+        environ,
+    )
+    assert (one.failure_threshold, one.enabled, one.name) == (5, False, "x: y")
+    assert dict(one.labels) == {"a": "5", "b": "false", "c": "n-$N"}
+    assert (
+        "found a number"
+        in problems(
+            tmp_path,
+            http(settings="headers: {X: ${N}}".replace("${N}", "${N}")).replace("{X: ${N}}", "\n        X: ${N}"),
+            environ,
+        )[0]
+    )
+
+
+def test_secrets_of_a_target(tmp_path: Path) -> None:
+    """Substituted values are secrets of their target; public ones and defaults are not."""
+    text = "runtime: {publicVariables: [HOST]}\n" + http(
+        "name: on ${HOST}", "headers: {A: 'Bearer ${TOKEN}', B: '${X:-shown-default}', C: '${TOKEN}'}"
+    )
+    loaded = load(tmp_path, text, {"HOST": "example.org", "TOKEN": "hidden-value"})
+    one = loaded.targets[0]
+    assert [(secret.name, secret.value) for secret in one.secrets] == [("TOKEN", "hidden-value")]
+    assert one.name == "on example.org"
+    assert "hidden-value" not in one.config_json
+    assert '"Bearer ${TOKEN}"' in one.config_json
+    assert "shown-default" in one.config_json
+    assert loaded.secrets == one.secrets
+
+
+def test_values_are_plain_texts(tmp_path: Path) -> None:
+    """No special class of text leaves the loader: targets are pickled to workers."""
+    lines = """
+name: '${T}'
+group: '${T}'
+labels: {a: '${T}'}
+expect:
+  headers: {A: '${T}'}
+  body: [{contains: '${T}'}, {json: {path: '$.a', equals: {b: ['${T}']}}}]
+"""
+    text = http(lines, "headers: {A: '${T}'}\nmethod: POST\njson: {a: ['${T}']}")
+    one = load(tmp_path, text, {"T": "text-text"}).targets[0]
+
+    def texts(value: object) -> list[str]:
+        if isinstance(value, str):
+            return [value]
+        if isinstance(value, tuple | list):
+            return [text for item in value for text in texts(item)]
+        if isinstance(value, dict):
+            return [text for item in value.items() for text in texts(item)]
+        names = getattr(type(value), "__dataclass_fields__", {})
+        return [text for name in names for text in texts(getattr(value, name))]
+
+    assert all(type(text) is str for text in texts(one))
+
+
+def test_short_secrets_are_a_warning(tmp_path: Path) -> None:
+    """They can't be masked in messages, and that is said."""
+    assert "fewer than 6 characters" in load(tmp_path, http("name: a${S}"), {"S": "abc"}).warnings[0]
+    assert not load(tmp_path, http("name: a${S}"), {"S": ""}).warnings
+
+
+def test_files(tmp_path: Path) -> None:
+    """One trailing line end is removed; what can't be read is a sentence."""
+    (tmp_path / "s").write_text("two\nlines\n\n")
+    assert load(tmp_path, http(settings="method: POST\nbody: '${file:s}'")).targets[0].settings.body == b"two\nlines\n"
+    (tmp_path / "s").write_bytes(b"\xff")
+    assert "is not UTF-8" in problems(tmp_path, http("name: '${file:s}'"))[0]
+    (tmp_path / "s").write_text("x" * 70_000)
+    assert "larger than 65,536 bytes" in problems(tmp_path, http("name: '${file:s}'"))[0]
+    assert "Is a directory" in problems(tmp_path, http("name: '${file:.}'"))[0]
+    assert "can't be read" in problems(tmp_path, http('name: "${file:a\\0b}"'))[0]
+
+
+@pytest.mark.parametrize(
+    "text", ["${", "a ${b c}", "${1}", "${}", "${file:}", "${A-x}", "${A:?x}", "${a.b}", "$${ ${x y}"]
+)
+def test_other_forms_are_errors(tmp_path: Path, text: str) -> None:
+    """What begins like a variable and is none names the way out."""
+    assert "write $${ for a plain ${" in problems(tmp_path, http(f"name: '{text}'"))[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("$$", "$"), ("$${A}", "${A}"), ("a$", "a$"), ("$A", "$A"), ("$$$${", "$${"), ("$(x)", "$(x)")]
+)
+def test_dollars(tmp_path: Path, text: str, value: str) -> None:
+    """`$$` is `$`; a lone dollar is a dollar."""
+    assert target(tmp_path, f"name: '{text}'").name == value
+
+
+def test_a_default_steps_in_for_unset_and_empty(tmp_path: Path) -> None:
+    """As in a shell; it may be empty, and may hold a colon."""
+    one = target(tmp_path, "name: '${A:-http://x:1/}'\nlabels: {a: '${A:-}', b: '${E:-x}'}", {"E": ""})
+    assert (one.name, dict(one.labels)) == ("http://x:1/", {"a": "", "b": "x"})
+
+
+def test_variables_of_webhooks_only(tmp_path: Path) -> None:
+    """They are named, so that no command inherits them."""
+    text = command("env: {A: '${SHARED}'}") + (
+        "webhooks:\n  - {name: ops, url: '${HOOK}', secrets: [], headers: {A: '${SHARED}', B: '${GONE:-x}'}}\n"
+    )
+    loaded = load(tmp_path, text, {"HOOK": "http://127.0.0.1/hook", "SHARED": "shared-value"})
+    assert loaded.webhook_only_variables == {"HOOK", "GONE"}
+    assert loaded.targets[0].settings.drop_env == ("GONE", "HOOK")
+    assert {secret.name for secret in loaded.webhooks[0].mask} == {"HOOK", "SHARED"}
+
+
+def test_a_shared_anchor_is_substituted_once(tmp_path: Path) -> None:
+    """An alias sees the same value."""
+    text = "x-a: &a '${T}'\ntargets:\n  - {id: a, name: *a, group: *a, type: http, http: {url: 'http://a/'}}\n"
+    assert load(tmp_path, text, {"T": "text-text"}).targets[0].group == "text-text"
+
+
+def test_keys_are_not_substituted(tmp_path: Path) -> None:
+    """A variable in a key stays as it is, and is refused where keys have an alphabet."""
+    assert "labels" in problems(tmp_path, http("labels: {'${T}': x}"), {"T": "team"})[0]
+
+
+def test_an_error_never_shows_a_secret(tmp_path: Path) -> None:
+    """Whatever its type, and wherever it stands."""
+    lines = "interval: ${A}\nname: '${B}'\nenabled: ${C}\nexpect: {status: ['${A}'], maxDurationMs: ${B}}"
+    settings = "proxy: '${B}'\nmaxBodyBytes: ${C}\nauth: ${A}\nheaders: {A: '${C}'}"
+    environ = {"A": "987654", "B": "top\tsecret", "C": "3.14159"}
+    with pytest.raises(config.ConfigError) as caught:
+        load(tmp_path, http(lines, settings), environ)
+    for value in environ.values():
+        assert value not in str(caught.value)
+        assert repr(value)[1:-1] not in str(caught.value)
