@@ -29,12 +29,17 @@ ROWS = [
 
 
 def _target(block: str, directory: Path) -> ResolvedTarget:
+    return _loaded(block, directory)[0]
+
+
+def _loaded(block: str, directory: Path) -> tuple[ResolvedTarget, tuple[str, ...]]:
     is_command = any(key in block for key in ("stdout:", "stderr:", "exitCode:"))
     kind = "command: {exec: sh}" if is_command else "http: {url: 'https://127.0.0.1:9/'}"
     head = f"id: t\n    name: t\n    type: {'command' if is_command else 'http'}\n    {kind}\n"
     file = directory / "config.yaml"
     file.write_text(f"targets:\n  - {head}{textwrap.indent(block, '    ')}")
-    return load(file).targets[0]
+    config = load(file)
+    return config.targets[0], config.warnings
 
 
 def _bytes(cell: str) -> bytes:
@@ -53,8 +58,10 @@ def _judge(target: ResolvedTarget, content: bytes) -> Verdict:
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
 def test_every_example_loads(number: int, tmp_path: Path) -> None:
-    """Without a warning of the expressions."""
-    assert _target(EXAMPLES[number][0], tmp_path).expect
+    """Without a warning."""
+    target, warnings = _loaded(EXAMPLES[number][0], tmp_path)
+    assert target.expect
+    assert warnings == ()
 
 
 @pytest.mark.parametrize(("block", "cell", "verdict"), ROWS)

@@ -18,7 +18,16 @@ from supervisor.expect import (
     lint_regex,
     lint_xpath,
 )
-from supervisor.expect.spec import CommandExpect, CssRule, Exists, HeaderRule, HttpExpect, JsonRule, TextRule, XpathRule
+from supervisor.expect.spec import (
+    CommandExpect,
+    CssRule,
+    Exists,
+    HeaderRule,
+    HttpExpect,
+    JsonRule,
+    TextRule,
+    XpathRule,
+)
 from tests.expect.support import Answer, Ended, command, http, refusal
 from tests.strategies import bodies, content_types, operators
 
