@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType
 
 
@@ -36,30 +35,69 @@ class Deadline:
 
 
 _armed = False  # a signal that was under way when the block ended finds nobody armed
+_postponed: list[Callable[[], None]] | None = None  # what signals wanted to do while they were held back
 
 
 def _expire(_signum: int, _frame: FrameType | None) -> None:
-    if _armed:
+    if _armed and _postponed is None:
         raise DeadlineExpired
 
 
-@contextmanager
-def alarm(deadline: Deadline) -> Iterator[None]:
-    """Raise DeadlineExpired in the main thread at the deadline, and again every 0.1 s until the block ends: an
-    exception raised inside a `__del__` or a callback is lost, the next one is not."""
-    global _armed
-    signal.signal(signal.SIGALRM, _expire)
-    _armed = True
-    try:
-        signal.setitimer(signal.ITIMER_REAL, max(deadline.at - time.monotonic(), 1e-6), 0.1)
-        yield
-    finally:
+class _Alarm:
+    __slots__ = ("_deadline",)
+
+    def __init__(self, deadline: Deadline) -> None:
+        self._deadline = deadline
+
+    def __enter__(self) -> None:
+        global _armed
+        signal.signal(signal.SIGALRM, _expire)
+        _armed = True
+        try:
+            signal.setitimer(signal.ITIMER_REAL, max(self._deadline.at - time.monotonic(), 1e-6), 0.1)
+        except BaseException:
+            disarm()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        global _armed
         try:
             _armed = False
         finally:  # the alarm may go off right here
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            disarm()
+
+
+def alarm(deadline: Deadline) -> _Alarm:
+    """`with alarm(deadline):` raises DeadlineExpired in the main thread at the deadline, and again every 0.1 s until
+    the block ends: an exception raised inside a `__del__` or a callback is lost, the next one is not."""
+    return _Alarm(deadline)
 
 
 def disarm() -> None:
     """End the alarm early: whoever has caught DeadlineExpired needs a moment without the next one."""
     signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+class HeldBack:
+    """`with HeldBack():` no alarm comes through, and who asks `postpone` acts at the end of the block. For the moments
+    in which what was started is not yet known to those who must end it."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        global _postponed
+        _postponed = []
+
+    def __exit__(self, *_: object) -> None:
+        global _postponed
+        acts, _postponed = _postponed or [], None
+        for act in acts:
+            act()
+
+
+def postpone(act: Callable[[], None]) -> bool:
+    """For a signal handler: whether signals are held back now; `act` is done when they no longer are."""
+    if _postponed is None:
+        return False
+    _postponed.append(act)
+    return True

@@ -27,6 +27,9 @@ def captured(script: str, limit_bytes: int = 1_000_000) -> Iterator[Capture]:
             capture.close()
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, 9)
+            with suppress(ChildProcessError):  # orphans too, if this process has become a subreaper
+                while os.waitpid(-process.pid, 0):
+                    pass
 
 
 def in_s(seconds: float) -> float:

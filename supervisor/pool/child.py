@@ -22,6 +22,7 @@ from typing import Any
 
 from supervisor import logs, processes
 from supervisor.checkers.base import Ending
+from supervisor.deadline import postpone
 from supervisor.model import ResolvedTarget
 from supervisor.pool import wire
 from supervisor.worker import masker, registry, run_check
@@ -158,6 +159,11 @@ class _Worker:
         return bool(found) and bool(found[0][1] & (select.POLLHUP | select.POLLERR))
 
     def _on_term(self, _signum: int, _frame: FrameType | None) -> None:
+        """Told to leave, or the parent has died."""
+        if not postpone(self._leave):
+            self._leave()
+
+    def _leave(self) -> None:
         """End the command and leave; but the forkserver's death alone is no reason to."""
         gone = self._supervisor_is_gone()
         parent = os.getppid()

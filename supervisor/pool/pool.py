@@ -7,6 +7,7 @@ worker has nothing to do, or when it hangs or dies.
 
 from __future__ import annotations
 
+import os
 import selectors
 import time
 from collections import deque
@@ -28,7 +29,11 @@ _GRACE_S = 1.0  # after the deadline, for a worker whose verdict is due
 _AFTER_VERDICT_S = 4.0
 _CANCEL_S = 1.0
 _AHEAD_WITHIN_S = 0.05  # only a worker that began this recently gets a check ahead
-_TAKE_BACK_AFTER_S = 0.005
+_AHEAD = 1  # checks ahead for a worker of which we know nothing
+_QUICK_S = 0.003
+_QUICK_AHEAD = 3  # for one whose last check was quick
+_TAKE_BACK_AFTER_S = 0.003
+_CORES = max(2, len(os.sched_getaffinity(0)))
 _STALL_S = 0.5
 _NEVER = float("inf")
 _START_WITHIN_S = 90.0
@@ -90,7 +95,8 @@ class Pool:
 
     def free(self) -> int:
         """How many runs are welcome now."""
-        return max(0, len(self._idle) + sum(1 for _ in self._with_room(time.monotonic())) - len(self._waiting))
+        room = sum(left for _, left in self._with_room(time.monotonic()))
+        return max(0, len(self._idle) + room - len(self._waiting))
 
     def submit(self, run: Run) -> None:
         """Run this as soon as a worker can. Never blocks."""
@@ -120,8 +126,9 @@ class Pool:
                 self._release(run)
                 return
         for slot in self._busy:
-            if slot.ahead is not None and slot.ahead.id == run_id:
-                self._cancel_ahead(slot, slot.ahead)
+            ahead = next((run for run in slot.ahead if run.id == run_id), None)
+            if ahead is not None:
+                self._cancel_ahead(slot, ahead)
                 return
             if slot.current is not None and slot.current.id == run_id:
                 self._cancel(slot)
@@ -175,30 +182,43 @@ class Pool:
 
     # --- giving out work ----------------------------------------------------------------------------------------------
 
-    def _with_room(self, now: float) -> Iterator[Slot]:
-        """Busy workers that may get one more check, the latest beginner first."""
+    def _with_room(self, now: float) -> Iterator[tuple[Slot, int]]:
+        """Busy workers that may get more checks, and how many; the latest beginner first."""
         for slot in reversed(self._busy):
             if now - slot.started > _AHEAD_WITHIN_S:
                 return
-            if slot.ahead is None and slot.takes_work and not slot.verdict_sent and not slot.cancelled:
-                yield slot
+            left = (_QUICK_AHEAD if slot.quick else _AHEAD) - len(slot.ahead)
+            if left > 0 and slot.takes_work and not slot.verdict_sent and not slot.cancelled:
+                yield slot, left
 
     def _dispatch(self, now: float) -> None:
-        while self._idle and (self._waiting or self._level(now)):
+        while self._waiting or self._level(now):
+            slot = self._choose(now)
+            if slot is None:
+                return
+            run = self._waiting.popleft()
+            slot.put(self._catalogue.order(run.id, run.target))
+            if slot.current is None:
+                self._begin(slot, run, now)
+            else:
+                slot.ahead.append(run)
+                if self._idle:
+                    self._wake = min(self._wake, slot.started + _TAKE_BACK_AFTER_S)
+
+    def _choose(self, now: float) -> Slot | None:
+        """Once every core has a worker, one that is warm and quick comes before one that would have to be woken."""
+        if len(self._busy) >= _CORES:
+            for slot, _ in self._with_room(now):
+                if slot.quick and now - slot.started < _QUICK_S:
+                    return slot
+        while self._idle:
             slot = self._idle.pop()
             if slot.takes_work:
-                run = self._waiting.popleft()
-                slot.put(self._catalogue.order(run.id, run.target))
-                self._begin(slot, run, now)
-        while self._waiting and (roomy := next(self._with_room(now), None)) is not None:
-            run = self._waiting.popleft()
-            roomy.put(self._catalogue.order(run.id, run.target))
-            roomy.ahead = run
-            self._wake = min(self._wake, roomy.started + _TAKE_BACK_AFTER_S) if self._idle else self._wake
+                return slot
+        return next((slot for slot, _ in self._with_room(now)), None)
 
     def _begin(self, slot: Slot, run: Run, now: float) -> None:
         slot.current = run
-        slot.ahead = None
         slot.started = now
         slot.verdict_sent = False
         slot.cancelled = False
@@ -209,31 +229,42 @@ class Pool:
 
     def _level(self, now: float) -> bool:
         """Nobody waits behind a slow check while a worker is idle: whether one was taken back, and waits for that."""
-        for slot in self._busy:
-            if slot.ahead is None:
+        if not self._idle:
+            return False
+        for slot in self._busy:  # and no further than the first: the dict changes
+            if not slot.ahead:
                 continue
             due = slot.started + _TAKE_BACK_AFTER_S
             if now < due:
                 self._wake = min(self._wake, due)
                 return False
+            slot.quick = False
             self._recall(slot)
             return bool(self._waiting)
         return False
 
     def _recall(self, slot: Slot) -> None:
         """Take back what this worker has not begun."""
+        begun = slot.current
+        given = list(slot.ahead) if begun is None else [begun, *slot.ahead]
         taken = slot.take_back()
-        for run in (slot.ahead, slot.current):
-            if run is not None and run.id in taken:
-                self._catalogue.release(run.id)
-                self._waiting.appendleft(run)
-                if run is slot.ahead:
-                    slot.ahead = None
-                else:  # it has not even begun that: it is idle, but the last that should get work
-                    slot.current = None
-                    slot.kill_at = _NEVER
-                    self._busy.pop(slot, None)
-                    self._idle.insert(0, slot)
+        for run in reversed(given):
+            if run.id in taken:
+                self._requeue(run)
+        # not always the last ones: the worker may have read an order between two of our reads
+        kept = [run for run in given if run.id not in taken]
+        slot.ahead = deque(kept[1:])
+        if kept and kept[0] is not begun:
+            self._begin(slot, kept[0], time.monotonic())
+        elif begun is not None and not kept:  # it has not even begun that: it is idle, but the last to get work
+            slot.current = None
+            slot.kill_at = _NEVER
+            self._busy.pop(slot, None)
+            self._idle.insert(0, slot)
+
+    def _requeue(self, run: Run) -> None:
+        self._catalogue.release(run.id)
+        self._waiting.appendleft(run)
 
     # --- what comes back ----------------------------------------------------------------------------------------------
 
@@ -261,6 +292,7 @@ class Pool:
 
     def _free(self, slot: Slot, run: Run, stuck: tuple[object, ...], now: float, *, retiring: bool) -> None:
         slot.checks += 1
+        slot.quick = now - slot.started < _QUICK_S
         slot.current = None
         if stuck:
             self._catalogue.release(run.id)
@@ -274,8 +306,8 @@ class Pool:
             self._crew.count_recycled()
             self._busy.pop(slot, None)
             self._recall(slot)
-        elif slot.ahead is not None:
-            self._begin(slot, slot.ahead, now)
+        elif slot.ahead:
+            self._begin(slot, slot.ahead.popleft(), now)
         else:
             self._busy.pop(slot, None)
             if slot.takes_work:
@@ -337,7 +369,7 @@ class Pool:
             self._waiting.remove(run)
             self._release(run)
             return
-        self._crew.read(slot)  # it has begun this one, so it has said that the one before is over
+        self._crew.read(slot)  # it has begun this one, so it has said that those before are over
         if slot.current is run:
             self._cancel(slot)
 
@@ -354,14 +386,18 @@ class Pool:
 
     def _on_lost(self, slot: Slot) -> None:
         """A worker's pipe has ended: nothing more is given to it; how it ended is known in a moment."""
+        self._drop(slot)
+        self._wake = 0.0
+
+    def _drop(self, slot: Slot) -> None:
         if slot in self._idle:
             self._idle.remove(slot)
         self._busy.pop(slot, None)
-        self._wake = 0.0
 
     def _on_ended(self, slot: Slot, how: str) -> None:
         now = time.monotonic()
         self._recall(slot)
+        self._drop(slot)
         run = slot.current
         if run is not None:
             place = self._crew.board.read(slot.row)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
@@ -29,7 +30,8 @@ class Slot:
     ready: bool = False  # has said hello
     retiring: bool = False  # gets nothing more and leaves by itself
     current: Run | None = None
-    ahead: Run | None = None
+    ahead: deque[Run] = field(default_factory=deque)  # orders it has not begun, as far as we know
+    quick: bool = False  # its last check took a moment only
     started: float = 0.0
     verdict_sent: bool = False
     cancelled: bool = False
@@ -54,7 +56,7 @@ class Slot:
         return self.ready and not leaving and self.died_at is None
 
     def put(self, order: Order) -> None:
-        """Give it an order. Never blocks: at most two short packets are in the pipe."""
+        """Give it an order. Never blocks: the pipe holds more packets than are ever given ahead."""
         os.write(self.inbox_write, order.pack())
 
     def take_back(self) -> set[int]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from supervisor.capture import Capture
 from supervisor.checkers.base import CheckContext, Outcome
 from supervisor.checkers.command.ending import CommandEnding
-from supervisor.checkers.command.launch import launch, no_signals
+from supervisor.checkers.command.launch import launch
 from supervisor.checkers.command.nagios import judge_exit, read_output
 from supervisor.checkers.command.settings import CommandSettings
-from supervisor.deadline import DeadlineExpired, disarm
+from supervisor.deadline import DeadlineExpired, HeldBack, disarm
 from supervisor.expect import judge_command
 from supervisor.model import CheckFailure, Metric, ResolvedTarget
 from supervisor.processes import become_subreaper
@@ -47,7 +47,7 @@ class CommandChecker:
         context.enter("exec", "command.exec")
         capture: Capture | None = None
         try:
-            with no_signals():
+            with HeldBack():
                 launched = launch(settings, context.report_process)
                 if isinstance(launched, CheckFailure):
                     context.note("start", launched.message, outcome="failed")
@@ -85,9 +85,9 @@ class CommandChecker:
         settings: CommandSettings = target.settings
         observation = _Observation(code, duration_ms, capture.content(0), capture.content(1))
         detail = exit_detail(code)
-        context.note(
-            "run", f"{detail}, {len(observation.stdout):,} bytes on stdout, {len(observation.stderr):,} on stderr"
-        )
+        if context.steps is not None:
+            sizes = f"{len(observation.stdout):,} bytes on stdout, {len(observation.stderr):,} on stderr"
+            context.note("run", f"{detail}, {sizes}")
         metrics: tuple[Metric, ...] = ()
         exit_failure: CheckFailure | None = None
         exit_warning: CheckFailure | None = None

@@ -48,7 +48,9 @@ class CommandEnding:
     @property
     def done(self) -> bool:
         """Whether nothing of it is left. Quick when there is no descendant at all."""
-        return self._group_is_gone() and (_childless() or not self._members())
+        if self.exit_code is not None and _childless():
+            return True
+        return self._group_is_gone() and not self._members()
 
     def finish(self) -> tuple[Seen, ...]:
         """End what is left; give back what does not end."""

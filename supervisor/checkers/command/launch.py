@@ -19,8 +19,7 @@ from supervisor.checkers.command.reasons import cwd_reason, exec_reason, missing
 from supervisor.checkers.command.settings import CommandSettings
 from supervisor.model import CheckFailure
 
-_ALL_SIGNALS = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
-_HELD_BACK = (signal.SIGALRM, signal.SIGTERM)
+_ALL_SIGNALS = tuple(map(int, signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
 _BUSY_TRIES, _BUSY_WAIT_S = 4, 0.05
 _OURS = ("NOTIFY_SOCKET", "CREDENTIALS_DIRECTORY")
 _OURS_BY_PREFIX = ("WATCHDOG_", "LISTEN_")
@@ -38,7 +37,7 @@ class Launched:
 
 
 def launch(settings: CommandSettings, report: Callable[[int], None]) -> Launched | CheckFailure:
-    """Start it, within `no_signals`. `report` is told -1 before and the pid right after."""
+    """Start it, within `HeldBack`. `report` is told -1 before and the pid right after."""
     opened: list[int] = []
     try:
         stdout_read, stdout_write = _pipe(opened)
@@ -147,16 +146,6 @@ def _pipe(opened: list[int]) -> tuple[int, int]:
     pair = os.pipe2(os.O_CLOEXEC)
     opened.extend(pair)
     return pair
-
-
-@contextmanager
-def no_signals() -> Iterator[None]:
-    """Hold back the deadline and the order to leave until what was started is known to those who must end it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
