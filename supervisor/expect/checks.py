@@ -11,7 +11,8 @@ from lxml import etree
 
 from supervisor.expect import iregexp
 from supervisor.expect.operators import compiled_regex
-from supervisor.expect.select import SelectError, compiled_css, compiled_json, compiled_xpath, evaluate
+from supervisor.expect.paths import SelectError, compiled_json
+from supervisor.expect.select import compiled_css, compiled_xpath, evaluate
 
 _EMPTY_HTML = etree.fromstring(b"<html/>")
 _MAX_LENGTH = 10_000

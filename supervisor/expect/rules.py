@@ -9,7 +9,8 @@ from supervisor.expect import describe
 from supervisor.expect.content import Content
 from supervisor.expect.markup import MarkupLostError, MarkupMismatchError
 from supervisor.expect.operators import ABSENT, Absent, Kind, holds, holds_all
-from supervisor.expect.select import SelectError, Selection, select_css, select_json, select_xpath
+from supervisor.expect.paths import SelectError
+from supervisor.expect.select import Selection, select_css, select_json, select_xpath
 from supervisor.expect.spec import BodyRule, Contains, Count, CssRule, JsonRule, Match, Operator, TextRule, XpathRule
 from supervisor.expect.strictjson import NotJsonError
 from supervisor.model import CheckFailure, JsonValue
