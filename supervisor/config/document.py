@@ -341,6 +341,8 @@ def _sentence(problem: str, source: str, column: int) -> str:
             "an unknown escape in double quotes: write the value in single quotes, where a backslash is a backslash, "
             "or double the backslash"
         )
+    if "invalid Unicode" in problem:
+        return "an escape that is no character (half of a surrogate pair): write the character itself"
     if rest[:1] in ("@", "`", "%"):
         return f"a value can't begin with {rest[0]}: quote the value"
     if "comment or line break" in problem:
