@@ -4,6 +4,7 @@
     policy    which addresses may be dialled (webhooks)
     dial      all addresses within one connect budget
     tls       contexts, handshake, what went wrong in words, the leaf certificate
+    budget    what is left for one blocking call
     wire      HTTP/1.1 answers: heads, framing, bodies
     request   a `requests.PreparedRequest` with its bytes for the wire, made once
     adapter   all of it as an adapter under `requests`; `Route` says which way to go

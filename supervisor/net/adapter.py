@@ -19,6 +19,7 @@ from requests.cookies import RequestsCookieJar
 from requests.structures import CaseInsensitiveDict
 
 from supervisor.deadline import Deadline, DeadlineExpired
+from supervisor.net.budget import left_s
 from supervisor.net.dial import dial
 from supervisor.net.failure import Blocked, NetFailure, sentence, timed_out
 from supervisor.net.policy import AddressPolicy
@@ -189,7 +190,7 @@ class Exchange:
         view = memoryview(data)
         try:
             while view:
-                self.sock.settimeout(self.deadline.remaining_s())
+                self.sock.settimeout(left_s(self.deadline))
                 view = view[self.sock.send(view) :]
         except (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
             raise  # see _answer_to_part

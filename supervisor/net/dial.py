@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 
 from supervisor.deadline import Deadline, DeadlineExpired
+from supervisor.net.budget import left_s
 from supervisor.net.failure import NetFailure, sentence, timed_out
 from supervisor.net.resolve import Address
 
@@ -22,9 +23,9 @@ def dial(
     """A connected socket and the address it goes to. The budget ends with the deadline at the latest.
 
     Raises NetFailure("connect") when every address failed or the budget is used up, and DeadlineExpired."""
-    left = deadline.remaining_s()
+    left = left_s(deadline)
     if budget_s is None or budget_s >= left:
-        end, own_limit = deadline.at, None
+        end, own_limit = time.monotonic() + left, None
     else:
         end, own_limit = time.monotonic() + budget_s, budget_s
     if len(addresses) == 1:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from supervisor.deadline import Deadline, DeadlineExpired
+from supervisor.net.budget import left_s
 from supervisor.net.failure import NetFailure
 
 _MOST_HANGING = 16
@@ -134,7 +135,7 @@ def _look_up(host: str, port: int, family: int, deadline: Deadline) -> Any:
     resolver.jobs.put(job)
     found = False
     try:
-        found = job.done.acquire(timeout=deadline.remaining_s())
+        found = job.done.acquire(timeout=left_s(deadline))
     finally:
         if not found:
             _hanging.append(job)

@@ -15,6 +15,7 @@ import certifi
 
 from supervisor.deadline import Deadline, DeadlineExpired
 from supervisor.model import Certificate
+from supervisor.net.budget import left_s
 from supervisor.net.certificate import names_of, parse, period_of
 from supervisor.net.failure import CertificateFailure, NetFailure, sentence, timed_out
 
@@ -164,7 +165,7 @@ def handshake(
         sock.close()
         raise NetFailure("tls", tls_sentence(error, peer)) from error
     try:
-        secured.settimeout(deadline.remaining_s())
+        secured.settimeout(left_s(deadline))
         secured.do_handshake()
     except ssl.SSLCertVerificationError as error:
         failure = _certificate_failure(error, _leaf_of(secured), server_name, peer)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from supervisor.deadline import Deadline, DeadlineExpired
+from supervisor.net.budget import left_s
 from supervisor.net.failure import NetFailure, OverCap, Place, sentence, timed_out
 from supervisor.net.tls import broke, tls_sentence
 
@@ -68,7 +69,7 @@ class Reader:
     def receive(self, size: int) -> bytes:
         """The next bytes, b"" at the end of the stream. Raises NetFailure at `place`, and DeadlineExpired."""
         try:
-            self._sock.settimeout(self._deadline.remaining_s())
+            self._sock.settimeout(left_s(self._deadline))
             data = self._sock.recv(size)
         except OSError as error:
             if timed_out(error):

@@ -32,6 +32,7 @@ class HttpChecker:
     def check(self, target: ResolvedTarget, context: CheckContext) -> Outcome:
         """Follow redirects to the final answer and judge it. DeadlineExpired passes only if it strikes twice."""
         run = _Run(target, context)
+        context.enter(*PLACES["send"])
         try:
             run.go(self._plan(target))
         except NetFailure as fault:
@@ -171,8 +172,6 @@ class _Run:
         """The deadline has passed at the context's place."""
         context = self._context
         limit = self._target.timeout_s
-        if context.path == "worker":  # before the first step
-            context.enter(*PLACES["dns"])
         if context.path.startswith("http."):
             place = "body" if context.phase == "body" else self._watch.place
             message = expired_message(place, self._exchange, limit, self._redirects)
