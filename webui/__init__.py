@@ -29,7 +29,7 @@ def create_app(settings: Settings | None = None, *, now_ms: Callable[[], int] = 
     app.register_blueprint(pages.blueprint(app, database, cache))
     app.register_blueprint(target_page.blueprint(database))
     app.register_blueprint(badges.blueprint(database))
-    app.register_blueprint(metrics.blueprint(database))
+    app.register_blueprint(metrics.blueprint(database, cache))
     app.register_blueprint(probes.blueprint(database))
     app.extensions["openapi"] = api.install(app, database, cache, settings.base_path)
     return app

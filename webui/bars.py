@@ -6,7 +6,6 @@ the only sign: a worse day is a taller bar, a day without data a flat line.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ RANKS = {"empty": 0, "maintenance": 1, "good": 2, "some": 3, "much": 4}
 NAMES = tuple(RANKS)
 SPARK_POINTS = 12
 SPARK_WIDTH = 4
-SPARK_LEVELS = 10
+SPARK_LEVELS = 8
 
 
 class Bars(NamedTuple):
@@ -104,19 +103,3 @@ def spark(means: list[float | None]) -> str:
 
 def _step(dx: int, dy: int) -> str:
     return f" {dx}{dy}" if dy < 0 else f" {dx} {dy}"
-
-
-def hourly_means(rows: Mapping[int, DayRow], hours: int, points: int = SPARK_POINTS) -> list[float | None]:
-    """The mean duration of each of `points` equal parts of the window, None where nothing ran."""
-    width = hours // points
-    return [_mean(rows, range(start, start + width)) for start in range(0, hours, width)]
-
-
-def _mean(rows: Mapping[int, DayRow], indexes: range) -> float | None:
-    total, ran = 0.0, 0
-    for index in indexes:
-        row = rows.get(index)
-        if row is not None:
-            total += row.duration_sum
-            ran += row.matched + row.failed + row.maintenance
-    return total / ran if ran else None

@@ -14,7 +14,7 @@ from flask import Response, request
 from supervisor import __version__
 
 _SMALL = 600  # bytes below which compressing costs more than it saves
-_LEVEL = 6
+PAGE_LEVEL, _LIGHT = 7, 2  # gzip levels: of what is kept, of what is made for one answer
 
 
 def build_hash() -> str:
@@ -38,10 +38,10 @@ class Body:
     packed: bytes | None
 
 
-def body(text: str, etag: str | None = None) -> Body:
+def body(text: str, etag: str | None = None, level: int = _LIGHT) -> Body:
     """Encode and compress; without `etag` the text itself makes it."""
     plain = text.encode("utf-8", "backslashreplace")
-    packed = gzip.compress(plain, _LEVEL, mtime=0) if len(plain) > _SMALL else None
+    packed = gzip.compress(plain, level, mtime=0) if len(plain) > _SMALL else None
     return Body(etag or tag(plain), plain, packed)
 
 
@@ -62,7 +62,7 @@ class Cache:
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
-    def get(self, name: str, key: Hashable, build: Callable[[], str]) -> Body:
+    def get(self, name: str, key: Hashable, build: Callable[[], str], level: int = _LIGHT) -> Body:
         """The answer for `key`; `build` makes its text when another one, or none, is kept."""
         kept = self._kept.get(name)
         if kept is not None and kept[0] == key:
@@ -72,7 +72,7 @@ class Cache:
         with lock:
             kept = self._kept.get(name)
             if kept is None or kept[0] != key:
-                kept = self._kept[name] = (key, body(build(), tag(name, key)))
+                kept = self._kept[name] = (key, body(build(), tag(name, key), level))
             return kept[1]
 
 

@@ -49,9 +49,9 @@ class Database:
         self.now_ms = now_ms
 
     @contextmanager
-    def snapshot(self) -> Iterator[Snapshot]:
-        """Read within one transaction; everything must be fetched before the block ends."""
-        with self._reader.read() as reading:
+    def snapshot(self, deadline_s: float | None = None) -> Iterator[Snapshot]:
+        """Read within one transaction, by default for at most the reader's deadline; fetch all within the block."""
+        with self._reader.read(deadline_s=deadline_s) as reading:
             meta = read.all_meta(reading.connection)
             now_ms = self.now_ms()
             known = supervisor(meta, now_ms, unattended=reading.stale)

@@ -1,7 +1,8 @@
 """Ninety days and twenty-four hours of every target, kept in memory: what is over is read once, the rest each time.
 
 The buckets of past days don't change, except that a store fault can make results arrive late. So the last two buckets
-are read for every page, all others once per bucket length; a database with another `source` begins anew.
+are read for every page, all others once per bucket length, as sums and exceptions: a good day is one bit. A database
+with another `source` begins anew.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from sqlalchemy import Connection
 
 from supervisor.store import read
 from supervisor.store.read import DAY_MS, HOUR_MS, DayRow
+from webui.bars import RANKS, SPARK_POINTS, severity
 
 DAYS = 90
 HOURS = 24
 _OPEN = 2  # buckets that may still change
+_PART_MS = HOURS // SPARK_POINTS * HOUR_MS
+_GOOD, _EMPTY = RANKS["good"], RANKS["empty"]
 
 
 class Counts(NamedTuple):
@@ -34,88 +38,99 @@ class Counts(NamedTuple):
 
 
 @dataclass(slots=True)
-class Series:
-    """The buckets of one target: index (0 is the oldest of the window) -> counts."""
+class Past:
+    """The days of one target that are over, as ranks of bars.RANKS; the last ones are still open and empty here."""
 
-    rows: dict[int, DayRow] = field(default_factory=dict)
-    matched: int = 0
-    failed: int = 0
-
-    def add(self, index: int, row: DayRow) -> None:
-        """Take one bucket in."""
-        self.rows[index] = row
-        self.matched += row.matched
-        self.failed += row.failed
-
-
-_NOTHING = Series()
+    counts: Counts = Counts(0, 0)  # noqa: RUF009 - immutable
+    ranks: bytearray = field(default_factory=lambda: bytearray(DAYS))
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """One window of all targets: what is over, and what was read just now on top."""
+class Days:
+    """Ninety days of all targets."""
 
-    first: int  # start of the oldest bucket
-    step_ms: int
-    length: int
-    past: dict[int, Series]
-    present: dict[int, Series]
+    past: dict[int, Past]
+    present: dict[int, list[DayRow]]
+    first: int
 
-    def rows(self, target_id: int) -> dict[int, DayRow]:
-        """All buckets of one target by index."""
-        past, present = self.past.get(target_id, _NOTHING), self.present.get(target_id, _NOTHING)
-        return past.rows | present.rows if present.rows else past.rows
+    def recent(self, target_id: int) -> tuple[tuple[int, int], ...]:
+        """(day, rank) of what was read just now."""
+        rows = self.present.get(target_id, ())
+        return tuple(((row.bucket - self.first) // DAY_MS, RANKS[severity(row)]) for row in rows)
+
+    def past_of(self, target_id: int) -> Past:
+        """What is over; the same object until a day ends."""
+        return self.past.get(target_id, _NO_PAST)
 
     def counts(self, target_id: int) -> Counts:
         """The sums of one target."""
-        past, present = self.past.get(target_id, _NOTHING), self.present.get(target_id, _NOTHING)
-        return Counts(past.matched + present.matched, past.failed + present.failed)
-
-    def past_of(self, target_id: int) -> Series:
-        """What is over; the same object until a bucket ends."""
-        return self.past.get(target_id, _NOTHING)
+        past, rows = self.past.get(target_id, _NO_PAST).counts, self.present.get(target_id, ())
+        return Counts(past.matched + sum(r.matched for r in rows), past.failed + sum(r.failed for r in rows))
 
 
-class History:
-    """Keeps the past buckets of one step; one for days, one for hours."""
+_NO_PAST = Past()
 
-    def __init__(self, step_ms: int, length: int) -> None:
-        self._step_ms = step_ms
-        self._length = length
+
+class DayHistory:
+    """Keeps the days that are over."""
+
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._key: tuple[str, int] | None = None
-        self._past: dict[int, Series] = {}
+        self._past: dict[int, Past] = {}
 
-    def window(self, connection: Connection, source: str, now_ms: int) -> Window:
-        """The window that ends with the bucket of now."""
-        current = now_ms - now_ms % self._step_ms
-        first = current - (self._length - 1) * self._step_ms
-        live = current - (_OPEN - 1) * self._step_ms
-        key = (source, current)
+    def load(self, connection: Connection, source: str, now_ms: int) -> Days:
+        """The window that ends today."""
+        today = now_ms - now_ms % DAY_MS
+        first, live = today - (DAYS - 1) * DAY_MS, today - (_OPEN - 1) * DAY_MS
         with self._lock:
-            if self._key != key:
-                self._past = self._collect(read.buckets(connection, self._step_ms, first, live), first)
-                self._key = key
+            if self._key != (source, today):
+                self._past = _past_days(connection, first, live)
+                self._key = (source, today)
             past = self._past
-        present = self._collect(read.buckets(connection, self._step_ms, live, current + self._step_ms), first)
-        return Window(first, self._step_ms, self._length, past, present)
-
-    def _collect(self, rows: list[DayRow], first: int) -> dict[int, Series]:
-        found: dict[int, Series] = {}
-        step = self._step_ms
-        for row in rows:
-            series = found.get(row.target_id)
-            if series is None:
-                series = found[row.target_id] = Series()
-            series.add((row.bucket - first) // step, row)
-        return found
+        present: dict[int, list[DayRow]] = {}
+        for row in read.buckets(connection, DAY_MS, live, today + DAY_MS):
+            present.setdefault(row.target_id, []).append(row)
+        return Days(past, present, first)
 
 
-def days() -> History:
-    """Ninety days, today included."""
-    return History(DAY_MS, DAYS)
+def _past_days(connection: Connection, first: int, live: int) -> dict[int, Past]:
+    found: dict[int, Past] = {}
+    for row in read.sums(connection, DAY_MS, first, live):
+        known = row.low | row.high << read.MASK_BITS
+        ranks = bytearray(_GOOD if known >> index & 1 else _EMPTY for index in range(DAYS))
+        found[row.target_id] = Past(Counts(row.matched, row.failed), ranks)
+    for day in read.buckets(connection, DAY_MS, first, live, remarkable=True):
+        found[day.target_id].ranks[(day.bucket - first) // DAY_MS] = RANKS[severity(day)]
+    return found
 
 
-def hours() -> History:
-    """Twenty-four hours, this one included."""
-    return History(HOUR_MS, HOURS)
+Means = list[float | None]
+_NO_MEANS: tuple[float | None, ...] = (None,) * SPARK_POINTS
+
+
+class HourHistory:
+    """Keeps the mean durations of the last 24 hours, two hours each."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._key: tuple[str, int] | None = None
+        self._past: dict[int, Means] = {}
+
+    def load(self, connection: Connection, source: str, now_ms: int) -> dict[int, Means]:
+        """Target -> SPARK_POINTS means, None where nothing ran."""
+        hour = now_ms - now_ms % HOUR_MS
+        first, live = hour - (HOURS - 1) * HOUR_MS, hour - (_OPEN - 1) * HOUR_MS
+        with self._lock:
+            if self._key != (source, hour):
+                self._past = {}
+                for target, part, total, ran in read.duration_parts(connection, HOUR_MS, first, live, _PART_MS):
+                    if ran:
+                        self._past.setdefault(target, list(_NO_MEANS))[part] = total / ran
+                self._key = (source, hour)
+            past = self._past
+        means = dict(past)
+        for target, _, total, ran in read.duration_parts(connection, HOUR_MS, live, hour + HOUR_MS, _PART_MS):
+            if ran:
+                means[target] = [*past.get(target, _NO_MEANS)[:-1], total / ran]
+        return means

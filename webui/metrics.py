@@ -7,6 +7,7 @@ addresses are never labels.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator, Sequence
 
@@ -17,12 +18,15 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from supervisor import __version__
+from supervisor.logs import event
 from supervisor.store import read
 from supervisor.store.connect import ReadError
 from webui import view
-from webui.cache import body, send
-from webui.db import Database
+from webui.cache import Cache, body, send
+from webui.db import Database, Snapshot
 
+log = logging.getLogger(__name__)
+_SHORT_MS = 2_000
 _STATES = ("pending", "up", "degraded", "failing", "down", "recovering")
 _LABELS = ("target", "type", "group")
 _HTTP = re.compile(r"HTTP ([0-9]{3})")
@@ -32,7 +36,7 @@ _PHASES = (
 )  # fmt: skip
 
 
-class Snapshot(Collector):
+class Families(Collector):
     """One reading of the database, as metric families."""
 
     def __init__(self, known: view.Supervisor | None, targets: Sequence[view.Target]) -> None:
@@ -155,24 +159,32 @@ def _phases(one: view.Target) -> Iterator[tuple[str, float]]:
             yield theirs, value[ours]
 
 
-def blueprint(database: Database) -> Blueprint:
+def blueprint(database: Database, cache: Cache) -> Blueprint:
     """The route."""
     metrics = Blueprint("metrics", __name__)
 
     @metrics.get("/metrics")
     def scrape() -> Response:
-        known: view.Supervisor | None = None
-        targets: list[view.Target] = []
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         try:
             with database.snapshot() as snapshot:
-                known = snapshot.supervisor
-                rows = read.all_targets(snapshot.connection, detail=True)
-                targets = [view.target(row, known, snapshot.now_ms) for row in rows]
-        except ReadError:
-            known, targets = None, []
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(Snapshot(known, targets))
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        return send(body(encode(registry).decode()), content_type, cache_control="no-store")
+                key = (*read.fingerprint(snapshot.connection), snapshot.stale, snapshot.now_ms // _SHORT_MS)
+                kept = cache.get(content_type, key, lambda: encode(_registry(_read(snapshot))).decode())
+        except ReadError as error:
+            event(log, "store.unreadable", level=logging.WARNING, error=str(error), path=request.path)
+            kept = body(encode(_registry(Families(None, ()))).decode())
+        return send(kept, content_type, cache_control="no-store")
 
     return metrics
+
+
+def _read(snapshot: Snapshot) -> Families:
+    known = snapshot.supervisor
+    rows = read.all_targets(snapshot.connection, detail=True)
+    return Families(known, [view.target(row, known, snapshot.now_ms) for row in rows])
+
+
+def _registry(families: Families) -> CollectorRegistry:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(families)
+    return registry

@@ -13,17 +13,18 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from supervisor.store import read
-from supervisor.store.read import DAY_MS, DayRow
+from supervisor.store.read import DAY_MS
 from webui import bars, history, view
 from webui.db import Snapshot
-from webui.history import Counts, Series, Window
-from webui.words import duration, percent, rfc3339, when
+from webui.history import Counts, Days
+from webui.words import duration, percent, rfc3339, time_of_day, when
 
 WRONG = ("down", "recovering", "failing")
 LISTED = 100  # targets named in each list above the table
 _GROUP_MUCH = 0.05
 EMPTY = Markup()
 NOTHING = bars.Bars()
+NO_COUNTS = Counts(0, 0)
 
 
 class Row(NamedTuple):
@@ -88,10 +89,13 @@ class Model:
 class _Kept:
     """What is remembered of one target between two pages."""
 
-    series: Series | None = None
-    recent: tuple[DayRow, ...] = ()
+    past: history.Past | None = None
+    recent: tuple[tuple[int, int], ...] = ()
     days: bytes = b""  # the rank of each day's severity
     drawn: bars.Bars = NOTHING
+    counts: Counts = NO_COUNTS
+    means: history.Means | None = None
+    spark: str = ""
     row: Row | None = None
     html: Markup = EMPTY
 
@@ -101,8 +105,8 @@ class Overview:
 
     def __init__(self, render_row: Callable[[Row], Markup]) -> None:
         self._render = render_row
-        self._days = history.days()
-        self._hours = history.hours()
+        self._days = history.DayHistory()
+        self._hours = history.HourHistory()
         self._kept: dict[int, _Kept] = {}
 
     def build(self, snapshot: Snapshot, root: str, *, query: str = "", only_wrong: bool = False) -> Model:
@@ -110,13 +114,15 @@ class Overview:
         known, now_ms = snapshot.supervisor, snapshot.now_ms
         rows = read.all_targets(snapshot.connection)
         targets = [view.target(row, known, now_ms) for row in rows]
-        days = self._days.window(snapshot.connection, known.source, now_ms)
-        hours = self._hours.window(snapshot.connection, known.source, now_ms)
+        days = self._days.load(snapshot.connection, known.source, now_ms)
+        hours = self._hours.load(snapshot.connection, known.source, now_ms)
         kept, self._kept = self._kept, {}
         for one in targets:
-            self._kept[one.row.id] = self._update(kept.get(one.row.id) or _Kept(), one, days, hours, root, now_ms)
+            self._kept[one.row.id] = self._update(
+                kept.get(one.row.id) or _Kept(), one, days, hours.get(one.row.id), root, now_ms
+            )
         shown = [one for one in targets if wanted(one, query, only_wrong)]
-        total = [days.counts(row.id) for row in rows]
+        total = [self._kept[row.id].counts for row in rows]
         return Model(
             targets=targets,
             counts=view.count(targets),
@@ -124,23 +130,28 @@ class Overview:
             late=self._entries(targets, lambda one: one.status == "late"),
             degraded=self._entries(targets, lambda one: one.status == "degraded"),
             maintenance=self._entries(targets, lambda one: one.status == "maintenance"),
-            groups=tuple(self._groups(shown, days)),
+            groups=tuple(self._groups(shown)),
             uptime=percent(Counts(sum(c.matched for c in total), sum(c.failed for c in total)).uptime),
             endpoints=read.endpoints(snapshot.connection, now_ms - DAY_MS),
             shown=len(shown),
         )
 
-    def _update(self, kept: _Kept, one: view.Target, days: Window, hours: Window, root: str, now_ms: int) -> _Kept:
+    def _update(
+        self, kept: _Kept, one: view.Target, days: Days, means: history.Means | None, root: str, now_ms: int
+    ) -> _Kept:
         number = one.row.id
-        series = days.past_of(number)
-        recent = tuple(days.present[number].rows.values()) if number in days.present else ()
-        if kept.series is not series or _shape(kept.recent) != _shape(recent):
-            severities = [bars.severity(found) for found in map(days.rows(number).get, range(days.length))]
-            kept.days = bytes(bars.RANKS[severity] for severity in severities)
-            kept.drawn = bars.drawn(severities)
-        kept.series, kept.recent = series, recent
-        spark = bars.spark(bars.hourly_means(hours.rows(number), hours.length))
-        row = make_row(one, root, now_ms, spark, kept.drawn, percent(days.counts(number).uptime))
+        past, recent = days.past_of(number), days.recent(number)
+        if kept.past is not past or kept.recent != recent:
+            ranks = bytearray(past.ranks)
+            for day, rank in recent:
+                if 0 <= day < len(ranks):
+                    ranks[day] = rank
+            kept.past, kept.recent, kept.days = past, recent, bytes(ranks)
+            kept.drawn = bars.drawn([bars.NAMES[rank] for rank in ranks])
+        if kept.means != means:
+            kept.means, kept.spark = means, bars.spark(means) if means is not None else ""
+        kept.counts = days.counts(number)
+        row = make_row(one, root, now_ms, kept.spark, kept.drawn, percent(kept.counts.uptime))
         if kept.row != row:
             kept.row, kept.html = row, self._render(row)
         return kept
@@ -149,16 +160,16 @@ class Overview:
         found = sorted((one for one in targets if test(one)), key=_urgency)
         return tuple(Entry(one, self._kept[one.row.id].drawn) for one in found)
 
-    def _groups(self, targets: Sequence[view.Target], days: Window) -> list[Group]:
+    def _groups(self, targets: Sequence[view.Target]) -> list[Group]:
         members: dict[str, list[view.Target]] = {}
         for one in targets:
             members.setdefault(one.row.group, []).append(one)
-        return [self._group(name, f"g{index}", found, days) for index, (name, found) in enumerate(members.items())]
+        return [self._group(name, f"g{index}", found) for index, (name, found) in enumerate(members.items())]
 
-    def _group(self, name: str, anchor: str, targets: list[view.Target], days: Window) -> Group:
+    def _group(self, name: str, anchor: str, targets: list[view.Target]) -> Group:
         counts = view.count(targets)
         state = view.overall(counts, stale=targets[0].stale)
-        sums = [days.counts(one.row.id) for one in targets]
+        sums = [self._kept[one.row.id].counts for one in targets]
         return Group(
             name=name,
             anchor=anchor,
@@ -170,11 +181,6 @@ class Overview:
             uptime=percent(Counts(sum(c.matched for c in sums), sum(c.failed for c in sums)).uptime),
             rows=Markup("").join(self._kept[one.row.id].html for one in targets),
         )
-
-
-def _shape(rows: tuple[DayRow, ...]) -> tuple[tuple[int, str], ...]:
-    """What of the last two days can be seen in bars."""
-    return tuple((row.bucket, bars.severity(row)) for row in rows)
 
 
 def failing_now(one: view.Target) -> bool:
@@ -217,12 +223,17 @@ def _together(ranks: tuple[int, ...]) -> str:
     return bars.NAMES[worst]
 
 
+def _checked(at_ms: int | None, today: bool) -> str:
+    if at_ms is None:
+        return ""
+    return time_of_day(at_ms) if today else when(at_ms).split(",")[0]
+
+
 def make_row(one: view.Target, root: str, now_ms: int, spark: str, days: bars.Bars, uptime: str) -> Row:
     """One target as its row shows it."""
     row = one.row
     reason = one.failure or one.warning
     today = row.last_timestamp is not None and 0 <= now_ms - row.last_timestamp < 12 * 3_600_000
-    stamp = when(row.last_timestamp)
     return Row(
         root=root,
         key=row.key,
@@ -233,7 +244,7 @@ def make_row(one: view.Target, root: str, now_ms: int, spark: str, days: bars.Ba
         word=view.WORDS[one.status],
         reason=reason.message if reason is not None and one.status not in ("up", "paused") else "",
         duration=duration(row.last_duration_ms) if row.last_timestamp is not None else "",
-        checked=stamp[-12:-4] if today else stamp.split(",")[0] if row.last_timestamp is not None else "",
+        checked=_checked(row.last_timestamp, today),
         checked_at="" if today or row.last_timestamp is None else rfc3339(row.last_timestamp) or "",
         spark=spark,
         bars=days,

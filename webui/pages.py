@@ -6,13 +6,14 @@ from flask import Blueprint, Flask, Response, request
 
 from supervisor.store import read
 from webui import render, view
-from webui.cache import Cache, body, send
+from webui.cache import PAGE_LEVEL, Cache, body, send
 from webui.db import Database, Snapshot
 from webui.overview import LISTED, Overview
 
 HTML = "text/html; charset=utf-8"
 BUCKET_MS = 10_000
 _MAX_QUERY = 200
+_DEADLINE_S = 5.0  # the first page of a day reads the history of every target; the second comes from memory
 
 
 def blueprint(app: Flask, database: Database, cache: Cache) -> Blueprint:
@@ -41,13 +42,13 @@ def blueprint(app: Flask, database: Database, cache: Cache) -> Blueprint:
     @pages.get("/")
     def index() -> Response:
         query, only = request.args.get("q", "")[:_MAX_QUERY].strip(), "only" in request.args
-        with database.snapshot() as snapshot:
+        with database.snapshot(_DEADLINE_S) as snapshot:
             if query or only:  # as many as there are readers: made each time
                 return send(body(build(snapshot, query, only)), HTML)
             version = read.highest_version(snapshot.connection)
             bucket = snapshot.now_ms // BUCKET_MS
             key = (version, snapshot.stale, snapshot.meta_hash, request.script_root, bucket)
-            return send(cache.get("overview", key, lambda: build(snapshot, "", False)), HTML)
+            return send(cache.get("overview", key, lambda: build(snapshot, "", False), PAGE_LEVEL), HTML)
 
     @pages.get("/api")
     def api() -> Response:

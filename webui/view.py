@@ -298,6 +298,8 @@ def shown_detail(text: str, show: Show) -> str:
 
 def labels(row: TargetRow) -> dict[str, str]:
     """The target's labels."""
+    if row.labels == "{}":
+        return {}
     value = parse(row.labels, {})
     return {str(name): str(text) for name, text in value.items()} if isinstance(value, dict) else {}
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - UTC without a zone: `isoformat` is then three times as fast
+_FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_999
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
@@ -69,8 +71,7 @@ def rfc3339(ms: int | None) -> str | None:
     """UTC with milliseconds: 2026-11-30T20:31:12.345Z. Times outside the years 1 to 9999 are cut to them."""
     if ms is None:
         return None
-    seconds, rest = divmod(min(max(ms, -62_135_596_800_000), 253_402_300_799_999), 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:03d}Z".rjust(24, "0")
+    return (_EPOCH + timedelta(milliseconds=min(max(ms, _FIRST), _LAST))).isoformat(timespec="milliseconds") + "Z"
 
 
 def when(ms: int | None) -> str:
@@ -79,6 +80,12 @@ def when(ms: int | None) -> str:
         return "–"
     moment = datetime.fromtimestamp(min(max(ms // 1000, 0), 253_402_300_799), UTC)
     return f"{moment.day} {_MONTHS[moment.month - 1]} {moment.year}, {moment:%H:%M:%S} UTC"
+
+
+def time_of_day(ms: int) -> str:
+    """The time of a moment in UTC: 20:31:12."""
+    seconds = ms // 1000 % 86_400
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
 def day(ms: int) -> str:

@@ -125,15 +125,22 @@ function swap(fetched) {
     restoreFilter(kept);
     wireFilter();
   } else {
-    for (const [id, text] of next) if (served.get(id) !== text) replace(id, fetched);
+    const rows = rowsOf(document), fetchedRows = rowsOf(fetched);
+    for (const [id, text] of next) {
+      if (served.get(id) === text) continue;
+      if (rows.has(id)) replace(rows.get(id), fetchedRows.get(id));
+      else replace(document.getElementById(id), fetched.getElementById(id));
+    }
   }
-  for (const id of ["asof", "foot"]) replace(id, fetched);
+  for (const id of ["asof", "foot"]) replace(document.getElementById(id), fetched.getElementById(id));
   served = next;
   applyFilter();
 }
 
-function replace(id, fetched) {
-  const old = document.getElementById(id), found = fetched.getElementById(id);
+// Rows have no id (a thousand of them would cost four kilobytes): their link names them.
+const rowsOf = (from) => new Map([...from.querySelectorAll("#groups tbody tr")].map((row) => [row.querySelector("a").getAttribute("href"), row]));
+
+function replace(old, found) {
   if (!old || !found) return;
   const focused = old.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
   const copy = document.importNode(found, true);
@@ -149,13 +156,14 @@ function remember(from) {
   const found = new Map();
   for (const element of from.querySelectorAll("main [data-live]")) {
     if (element.id === "groups") {
-      for (const row of element.querySelectorAll("tr[id], summary[id]")) found.set(row.id, row.outerHTML);
+      for (const [name, row] of rowsOf(from)) found.set(name, row.outerHTML);
+      for (const head of element.querySelectorAll("summary")) found.set(head.id, head.outerHTML);
     } else found.set(element.id, element.outerHTML);
   }
   return found;
 }
 
-const groupsOf = (from) => [...from.querySelectorAll("#groups tr[id], #groups details")].map((element) => element.id).join();
+const groupsOf = (from) => [...from.querySelectorAll("#groups details")].map((group) => group.id).join() + [...rowsOf(from).keys()].join();
 const opened = (within = document.getElementById("main")) => [...within.querySelectorAll("details")].map((element) => element.open);
 function reopen(open, within = document.getElementById("main")) {
   const all = [...within.querySelectorAll("details")];
@@ -204,7 +212,7 @@ function applyFilter() {
     const name = group.querySelector(".name").textContent.toLowerCase();
     let here = 0;
     for (const row of group.querySelectorAll("tbody tr")) {
-      const text = `${row.textContent} ${row.id} ${name}`.toLowerCase();
+      const text = `${row.textContent} ${row.querySelector("a").getAttribute("href")} ${name}`.toLowerCase();
       const good = GOOD.some((each) => row.querySelector(".i").classList.contains(each));
       const keep = words.every((word) => text.includes(word)) && !(only.checked && good);
       row.hidden = !keep;

@@ -10,6 +10,7 @@ from supervisor.store.read.history import durations, list_incidents, results
 from supervisor.store.read.rows import (
     DAY_MS,
     HOUR_MS,
+    MASK_BITS,
     DayRow,
     DeadLetterRow,
     EndpointRow,
@@ -18,15 +19,18 @@ from supervisor.store.read.rows import (
     IncidentRow,
     ResultRow,
     RollupRow,
+    SumRow,
     TargetRow,
 )
 from supervisor.store.read.targets import (
     all_meta,
     all_targets,
     buckets,
+    duration_parts,
     fingerprint,
     highest_version,
     one_target,
+    sums,
     target_rollups,
 )
 from supervisor.store.read.webhooks import acknowledged, dead_letters, endpoints, events
@@ -34,6 +38,7 @@ from supervisor.store.read.webhooks import acknowledged, dead_letters, endpoints
 __all__ = [
     "DAY_MS",
     "HOUR_MS",
+    "MASK_BITS",
     "DayRow",
     "DeadLetterRow",
     "EndpointRow",
@@ -42,12 +47,14 @@ __all__ = [
     "IncidentRow",
     "ResultRow",
     "RollupRow",
+    "SumRow",
     "TargetRow",
     "acknowledged",
     "all_meta",
     "all_targets",
     "buckets",
     "dead_letters",
+    "duration_parts",
     "durations",
     "endpoints",
     "events",
@@ -58,5 +65,6 @@ __all__ = [
     "one_target",
     "quantiles",
     "results",
+    "sums",
     "target_rollups",
 ]

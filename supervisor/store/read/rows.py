@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
+MASK_BITS = 62
 
 
 class Fingerprint(NamedTuple):
@@ -66,11 +67,18 @@ class DayRow(NamedTuple):
     matched: int
     failed: int
     degraded: int
-    missed: int
-    lost: int
     maintenance: int
-    covered_ms: int
     duration_sum: float
+
+
+class SumRow(NamedTuple):
+    """One target over a window: bit n of `low` is bucket n, of `high` bucket n + MASK_BITS."""
+
+    target_id: int
+    matched: int
+    failed: int
+    low: int
+    high: int
 
 
 class RollupRow(NamedTuple):
