@@ -287,7 +287,7 @@ def test_an_answer_before_the_request_is_read_counts() -> None:
     with script_server([answer, HALF, 0.2, RST], greet=True) as server:
         result = check(server.url, method="POST", send=b"x" * 20_000_000, body=(), status=statuses(413))
     assert_ok(result)
-    with script_server([RST], greet=True) as server:
+    with script_server([lambda sock: sock.recv(1000), RST], greet=True) as server:
         result = check(server.url, method="POST", send=b"x" * 20_000_000)
     assert_error(result, "http.send", "while the request was being sent")
 
