@@ -13,6 +13,11 @@ from supervisor.model import Certificate
 
 _parsed: OrderedDict[bytes, Certificate | None] = OrderedDict()
 _MOST_PARSED = 512
+# What cryptography raises for certificates that break X.509; not all of it is a ValueError.
+_UNREADABLE = (
+    ValueError, TypeError, OverflowError, x509.InvalidVersion, x509.ExtensionNotFound, x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)  # fmt: skip
 
 
 def parse(der: bytes) -> Certificate | None:
@@ -33,7 +38,7 @@ def _load(der: bytes) -> x509.Certificate | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # cryptography warns of odd serials and dates; they are not ours to judge
             return x509.load_der_x509_certificate(der)
-    except (ValueError, TypeError):
+    except _UNREADABLE:
         return None
 
 
@@ -43,7 +48,7 @@ def _parse(der: bytes) -> Certificate | None:
         return None
     try:
         begins, ends = loaded.not_valid_before_utc, loaded.not_valid_after_utc
-    except (ValueError, OverflowError):
+    except _UNREADABLE:
         return None
     return Certificate(
         not_before_ms=_ms(begins),
@@ -62,7 +67,7 @@ def _name(loaded: x509.Certificate, which: str) -> str:
     try:
         name = loaded.subject if which == "subject" else loaded.issuer
         return name.rfc4514_string()[:200]
-    except (ValueError, UnicodeError):
+    except _UNREADABLE:
         return ""
 
 
@@ -75,7 +80,7 @@ def names_of(der: bytes) -> tuple[str, ...]:
         found = loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         dns = [str(name) for name in found.get_values_for_type(x509.DNSName)]
         addresses = [str(address) for address in found.get_values_for_type(x509.IPAddress)]
-    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError, UnicodeError):
+    except _UNREADABLE:
         return ()
     return tuple(dns + addresses)
 
