@@ -100,7 +100,7 @@ class WebhookSchema(Strict):
         doc=f"Events to send: {', '.join(f'`{name}`' for name in EVENTS)}.",
     )
     default = Bool(load_default=False, doc="Receives the events of every target without `notify`.", example=True)
-    enabled = Bool(load_default=True, doc="`false` keeps its events in the queue and sends nothing.", example=False)
+    enabled = Bool(load_default=True, doc="`false` sends nothing: new events pass it by, waiting ones wait.", example=False)
     metadata = Json(
         container="a mapping",
         load_default=dict,
@@ -171,7 +171,7 @@ class WebhookSchema(Strict):
     template = Json(
         container="a mapping or a list",
         doc="JSON body for `format: template`; see docs/webhooks.md for the values that can be put in.",
-        example={"text": "{name}: {message}"},
+        example={"text": "{{title}}: {{text}}"},
     )
     apprise = Str(
         secret=True,

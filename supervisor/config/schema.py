@@ -135,7 +135,7 @@ class PageSchema(Strict):
         load_default=dict,
         doc="What the page shows of each target.",
         example={"target": "host", "failure": "message"},
-        shows_default="everything",
+        shows_default="all of it",
     )
     groups = MapOf(
         Section(GroupPageSchema),
