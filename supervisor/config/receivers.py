@@ -100,7 +100,9 @@ class WebhookSchema(Strict):
         doc=f"Events to send: {', '.join(f'`{name}`' for name in EVENTS)}.",
     )
     default = Bool(load_default=False, doc="Receives the events of every target without `notify`.", example=True)
-    enabled = Bool(load_default=True, doc="`false` sends nothing: new events pass it by, waiting ones wait.", example=False)
+    enabled = Bool(
+        load_default=True, doc="`false` sends nothing: new events pass it by, waiting ones wait.", example=False
+    )
     metadata = Json(
         container="a mapping",
         load_default=dict,
