@@ -27,7 +27,7 @@ from supervisor.model import ResolvedTarget
 from supervisor.pool import wire
 from supervisor.worker import masker, registry, run_check
 
-_KNOWN_TARGETS = 512  # unpickled targets kept; 2 to 4 KB each
+_KNOWN_TARGETS = 1024  # unpickled targets kept; about 1 KB each
 _OPEN_FILES = 1024
 _TERM_S = 0.8  # what a command gets between TERM and KILL when its worker is told to leave
 

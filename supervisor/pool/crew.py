@@ -23,8 +23,9 @@ _STATUS_WITHIN_S = 0.5
 _LOOK_S = 0.005
 _SPARE_ROWS = 16
 _BACKOFF_S = (1.0, 60.0)
-_FORKSERVER_LOOK_S = 5.0
+_FORKSERVER_LOOK_S = 2.0
 _LEAVE_S = 1.0
+_NEXT_REPLACEMENT_S = 0.2
 _ABANDON_S = 2.0  # a killed worker that does not end: in uninterruptible sleep
 
 
@@ -207,7 +208,7 @@ class Crew:
             if slot.takes_work and slot.current is None:
                 event(log, "worker.replaced", pid=slot.pid, reason="the forkserver has ended")
                 slot.tell_to_leave(now + _LEAVE_S)
-                self._look_at_forkserver = now + _LEAVE_S
+                self._look_at_forkserver = now + _NEXT_REPLACEMENT_S
                 return
 
     def overdue(self, now: float) -> Iterator[Slot]:

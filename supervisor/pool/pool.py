@@ -188,7 +188,7 @@ class Pool:
             if now - slot.started > _AHEAD_WITHIN_S:
                 return
             left = (_QUICK_AHEAD if slot.quick else _AHEAD) - len(slot.ahead)
-            if left > 0 and slot.takes_work and not slot.verdict_sent and not slot.cancelled:
+            if left > 0 and slot.takes_work and not (slot.verdict_sent or slot.cancelled or slot.narrow):
                 yield slot, left
 
     def _dispatch(self, now: float) -> None:
@@ -197,8 +197,11 @@ class Pool:
             if slot is None:
                 return
             run = self._waiting.popleft()
-            slot.put(self._catalogue.order(run.id, run.target))
-            if slot.current is None:
+            if not slot.put(self._catalogue.order(run.id, run.target)):
+                self._requeue(run)
+                if slot.current is None:  # nothing can be in its way but itself
+                    self._crew.kill(slot)
+            elif slot.current is None:
                 self._begin(slot, run, now)
             else:
                 slot.ahead.append(run)

@@ -31,6 +31,7 @@ class Slot:
     retiring: bool = False  # gets nothing more and leaves by itself
     current: Run | None = None
     ahead: deque[Run] = field(default_factory=deque)  # orders it has not begun, as far as we know
+    narrow: bool = False  # its pipe is short: no orders ahead
     quick: bool = False  # its last check took a moment only
     started: float = 0.0
     verdict_sent: bool = False
@@ -55,9 +56,14 @@ class Slot:
         leaving = self.retiring or self.told_to_leave or self.killed_late
         return self.ready and not leaving and self.died_at is None
 
-    def put(self, order: Order) -> None:
-        """Give it an order. Never blocks: the pipe holds more packets than are ever given ahead."""
-        os.write(self.inbox_write, order.pack())
+    def put(self, order: Order) -> bool:
+        """Give it an order, without waiting. False if its pipe is full: a user with very many pipes gets short ones."""
+        try:
+            os.write(self.inbox_write, order.pack())
+        except BlockingIOError:
+            self.narrow = True
+            return False
+        return True
 
     def take_back(self) -> set[int]:
         """Take the orders back that the worker has not begun; their run ids. A worker never sees them."""

@@ -16,11 +16,7 @@ from multiprocessing.process import BaseProcess
 
 from supervisor.pool import child, wire
 
-# What a check imports only when it needs it stands here too: imported once in the forkserver, its pages are shared.
-PRELOAD = [
-    "supervisor.pool.child", "supervisor.checkers", "supervisor.expect", "lxml.etree", "lxml.html", "cssselect",
-    "jsonpath", "jsonpath_ng.ext", "encodings.idna", "http.client", "ssl", "zlib",
-]  # fmt: skip
+PRELOAD = "supervisor.pool.preload"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +48,7 @@ class Starter:
 
     def __init__(self) -> None:
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(PRELOAD)
+        self._context.set_forkserver_preload([PRELOAD])
         self._plans: queue.SimpleQueue[Plan | None] = queue.SimpleQueue()
         self._started: queue.SimpleQueue[Started] = queue.SimpleQueue()
         self.wake, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)

@@ -8,24 +8,27 @@ catalogue (written once, read by any worker), the worker's present place in its 
 from __future__ import annotations
 
 import copyreg
+import fcntl
 import mmap
 import os
 import pickle
 import struct
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
 from multiprocessing import reduction
 from operator import attrgetter
 from typing import Any
 
-from supervisor.model import Certificate, CheckFailure, CheckResult, Metric, ResolvedTarget, Timings
+from supervisor.model import Certificate, CheckFailure, CheckResult, Metric, ResolvedTarget, Secret, Timings
 from supervisor.processes import Seen
 
 # --- orders: pool -> worker ------------------------------------------------------------------------------------------
 
 _ORDER = struct.Struct("<QQQI")  # far below PIPE_BUF, so a packet is read whole or not at all
 ORDER_BYTES = _ORDER.size
+_PACKETS = 4  # one that runs and three ahead; each takes a page
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,11 @@ class Order:
 
 
 def order_pipe() -> tuple[int, int]:
-    """(read end, write end): non-blocking, each write one packet. Both ends close on exec."""
-    return os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK | os.O_DIRECT)
+    """(read end, write end): non-blocking, each write one packet, room for a few. Both ends close on exec."""
+    pair = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK | os.O_DIRECT)
+    with suppress(PermissionError):  # short already, for a user with very many pipes
+        fcntl.fcntl(pair[1], fcntl.F_SETPIPE_SZ, _PACKETS * mmap.PAGESIZE)
+    return pair
 
 
 # --- frames: worker -> pool ------------------------------------------------------------------------------------------
@@ -88,7 +94,7 @@ def _by_constructor(cls: type[Any]) -> None:
     copyreg.pickle(cls, lambda instance: (cls, values(instance)))
 
 
-for _type in (CheckResult, CheckFailure, Timings, Certificate, Metric, Seen):
+for _type in (CheckResult, CheckFailure, Timings, Certificate, Metric, Seen, ResolvedTarget, Secret):
     _by_constructor(_type)
 
 # --- the catalogue of targets ----------------------------------------------------------------------------------------
@@ -147,7 +153,7 @@ class Catalogue:
         os.close(self.descriptor)
 
     def _write(self, target: ResolvedTarget) -> _Entry:
-        data = pickle.dumps(target, pickle.HIGHEST_PROTOCOL)
+        data = pickle.dumps(_for_worker(target), pickle.HIGHEST_PROTOCOL)
         block = _block(len(data))
         offsets = self._free.get(block)
         if offsets:
@@ -161,6 +167,11 @@ class Catalogue:
     def _drop_unused(self, entry: _Entry) -> None:
         if not entry.current and entry.users == 0:
             self._free.setdefault(_block(entry.length), []).append(entry.offset)
+
+
+def _for_worker(target: ResolvedTarget) -> ResolvedTarget:
+    """Without what only the loop and the store use: workers keep many targets."""
+    return replace(target, group="", labels=(), notify=(), depends_on=(), summary="", config_json="{}")
 
 
 def _block(length: int) -> int:
