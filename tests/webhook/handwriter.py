@@ -1,7 +1,7 @@
 """A writer for tests of faults and crashes: the real tables and the real functions of the outbox, committed when told.
 
 It has the methods of `store.write.Writer` that webhooks need. `broken` makes every commit fail as a full disk would;
-`dead` is a process that is gone: nothing is committed and nobody is called any more.
+`held` keeps it waiting; `dead` is a process that is gone: nothing is committed and nobody is called any more.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class HandWriter:
             real.start()
             real.flush_and_stop(10)
         self.hooks: Webhooks | None = None
-        self.broken = self.dead = self.stopping = False
+        self.broken = self.dead = self.stopping = self.held = False
         self.committed_events: list[Event] = []
         self._reached = reached
         self._engine = writer_engine(self.path)
@@ -77,6 +77,12 @@ class HandWriter:
             self._failing = self._failing and broken
             self._changed.notify()
 
+    def hold(self, held: bool) -> None:
+        """A slow disk: commits neither fail nor end."""
+        with self._changed:
+            self.held = held
+            self._changed.notify()
+
     def idle(self) -> bool:
         with self._changed:
             return not self._ops
@@ -102,6 +108,9 @@ class HandWriter:
                     self._changed.wait(0.01)
                     continue
                 self._failing = False
+                if self.held and not self.stopping:
+                    self._changed.wait(0.01)
+                    continue
                 op = self._ops[0]
             self._commit(op)
             with self._changed:

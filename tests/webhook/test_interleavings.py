@@ -78,6 +78,7 @@ class Interleavings(RuleBasedStateMachine):
     @rule(stream=STREAMS, kind=KINDS, count=st.integers(1, 4))
     def send(self, stream: str, kind: EventType, count: int) -> None:
         for _ in range(count):
+            self.clock.advance(0.002)  # no two events look alike: a number that is used twice is seen
             if not self.rig.hooks.full(stream):
                 self.rig.send(stream, kind)
 
@@ -88,18 +89,34 @@ class Interleavings(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([1, 6, 40, 700]))
     def time_passes(self, seconds: int) -> None:
         self.rig.advance(seconds)
-        time.sleep(0.005)  # let threads do something; nothing depends on it
+        self.work()
 
     @rule()
-    def break_store(self) -> None:
+    def work(self) -> None:
+        """Let the threads do what they can for a moment; nothing depends on how far they get."""
+        self.rig.hooks._settlement.look_at_writer()
+        self.rig.wake()
+        time.sleep(0.03)
+
+    @rule(stream=STREAMS, kind=KINDS)
+    def break_store(self, stream: str, kind: EventType) -> None:
         self.rig.writer.set_broken(True)
+        self.send(stream, kind, 1)
+        self.work()
 
     @rule()
     def mend_store(self) -> None:
         self.rig.writer.set_broken(False)
+        self.rig.writer.hold(False)
 
     @rule()
-    def crash(self) -> None:
+    def slow_store(self) -> None:
+        self.rig.writer.hold(True)
+
+    @rule(at_once=st.booleans())
+    def crash(self, at_once: bool) -> None:
+        if not at_once:
+            self.work()
         lossy = self.rig.writer.broken
         self.rig.crash()
         self.note_committed()
@@ -129,6 +146,7 @@ class Interleavings(RuleBasedStateMachine):
     def settle(self) -> None:
         """Everything works again and time passes: all that waits gets its outcome."""
         self.rig.writer.set_broken(False)
+        self.rig.writer.hold(False)
         self.statuses = dict.fromkeys(PATHS, 200)
         deadline = time.monotonic() + 30
         while self.rig.pending() or not self.rig.writer.idle() or self.rig.degraded():
