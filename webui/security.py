@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,7 +14,8 @@ from webui.settings import Settings
 
 METHODS = ("GET", "HEAD")
 _PROBED = ("/healthz", "/readyz", "/metrics")
-_LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+_PORT = re.compile(r":[0-9]+\Z")
 _PERMISSIONS = "accelerometer=(), camera=(), geolocation=(), gyroscope=(), microphone=(), payment=(), usb=()"
 
 Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -77,6 +79,6 @@ def install(app: Flask, settings: Settings) -> None:
 
 def _trusted(hosts: tuple[str, ...]) -> bool:
     host = request.environ.get("HTTP_HOST", "")
-    if request.path in _PROBED and host_is_trusted(host, _LOOPBACK):
+    if request.path in _PROBED and _PORT.sub("", host) in _LOOPBACK:
         return True
     return host_is_trusted(host, hosts)

@@ -141,8 +141,8 @@ class Fill:
         for name in ("warning", "timings", "metrics"):
             if isinstance(f.get(name), (dict, list)):
                 f[name] = json.dumps(f[name])
-        number = self.run(insert(tables.check_results).values(values | f)).inserted_primary_key[0]
-        return number
+        key: int = self.run(insert(tables.check_results).values(values | f)).inserted_primary_key[0]
+        return key
 
     def incident(self, number: int, started: int, resolved: int | None = None, **f: Any) -> int:
         failure = json.dumps(f.pop("failure", MISMATCH))
@@ -151,7 +151,7 @@ class Fill:
             "first_failure": failure, "last_failure": failure, "notified": True,
             "resolution": "recovered" if resolved else None,
         }  # fmt: skip
-        key = self.run(insert(tables.incidents).values(values | f)).inserted_primary_key[0]
+        key: int = self.run(insert(tables.incidents).values(values | f)).inserted_primary_key[0]
         return key
 
     def dead_letter(self, stream: str, seq: int, **f: Any) -> None:
