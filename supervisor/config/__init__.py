@@ -13,6 +13,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from supervisor.config import watch
 from supervisor.config.editors import jsonschema
 from supervisor.config.explained import Explained, explain, explain_yaml
 from supervisor.config.files import NoConfiguration, default_path
@@ -37,6 +38,6 @@ def load_all(path: Path, *, environ: Mapping[str, str] = os.environ, insecure: b
 
 
 def fingerprint(path: Path, *, environ: Mapping[str, str] = os.environ) -> str:
-    """The digest of all contents, `${file:...}` files included, without validating anything: `--watch` compares it with
-    `Config.fingerprint`. What can't be read is part of it as such, so it changes when that changes."""
-    return Loader(environ, insecure=True).fingerprint(Path(path))
+    """The digest of all contents, `${file:...}` files included: `--watch` compares it with `Config.fingerprint`. Cheap
+    while nothing changes; validates nothing."""
+    return watch.fingerprint(Path(path), environ)

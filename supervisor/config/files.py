@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import glob
-import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from supervisor.config import nodes
@@ -14,9 +13,9 @@ from supervisor.config.document import Reader
 from supervisor.config.nodes import Document, Scalar, Sequence
 from supervisor.config.problems import Problems
 from supervisor.config.substitution import Substitution
+from supervisor.config.watch import SUFFIXES, Digest, directory, includes, matching, read_file
 from supervisor.errors import CheckvisorError
 
-_SUFFIXES = (".yaml", ".yml")
 _MAX_FILES = 1000
 
 
@@ -41,87 +40,68 @@ class Files:
         self._problems = problems
         self._reader = Reader(problems)
         self._seen: set[str] = set()
-        self._digest = hashlib.sha256()
+        self.digest = Digest()
         self.documents: list[Document] = []
         self.names: list[str] = []
         self.modes: list[tuple[str, os.stat_result]] = []
 
     def read(self, path: Path, environ: Mapping[str, str]) -> None:
         """Read the file or the directory, and what is included."""
-        if path.is_dir():
-            files = directory(path)
-            if not files:
-                message = f"the directory holds no file that ends in {' or '.join(_SUFFIXES)}"
-                self._problems.error_at(str(path), 1, 1, "", message)
-        else:
-            files = [path]
+        try:
+            files = directory(path) if path.is_dir() else [path]
+        except OSError as exc:
+            self._problems.error_at(str(path), 1, 1, "", f"the directory can't be read: {exc.strerror or exc}")
+            return
+        if not files:
+            message = f"the directory holds no file that ends in {' or '.join(SUFFIXES)}"
+            self._problems.error_at(str(path), 1, 1, "", message)
         for file in files:
             self._file(file, environ)
 
-    def note(self, name: str, content: bytes) -> None:
-        """Make a file's content part of the fingerprint."""
-        self._digest.update(f"{name}\0{len(content)}\0".encode("utf-8", "surrogateescape"))
-        self._digest.update(content)
-
-    def fingerprint(self) -> str:
-        return self._digest.hexdigest()
-
     def _file(self, path: Path, environ: Mapping[str, str]) -> None:
         name = str(path)
-        identity = os.path.realpath(path)
-        if identity in self._seen:
-            return
-        self._seen.add(identity)
         self._problems.file(name)
         try:
-            with path.open("rb") as stream:
-                content = stream.read()
-                self.modes.append((name, os.fstat(stream.fileno())))
-        except OSError as exc:
-            self._problems.error_at(name, 1, 1, "", f"the file can't be read: {exc.strerror or exc}")
+            identity = os.path.realpath(path)
+            if identity in self._seen:
+                return
+            self._seen.add(identity)
+            content = read_file(path)
+            self.modes.append((name, path.stat()))
+        except (OSError, ValueError) as exc:
+            reason = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
+            self._problems.error_at(name, 1, 1, "", f"the file can't be read: {reason}")
             return
         self.names.append(name)
-        self.note(name, content)
+        self.digest.note(name, content)
         document = self._reader.read(content, name)
         if document is None:
             return
         self.documents.append(document)
-        for included in self._includes(document, environ):
-            if len(self._seen) >= _MAX_FILES:
-                self._problems.error_at(name, 1, 1, "include", f"more than {_MAX_FILES:,} files")
-                return
-            self._file(included, environ)
+        for item, where in includes(document):
+            for included in self._included(item, where, document, environ):
+                if len(self._seen) >= _MAX_FILES:
+                    self._problems.error(item, where, f"more than {_MAX_FILES:,} files")
+                    return
+                self._file(included, environ)
 
-    def _includes(self, document: Document, environ: Mapping[str, str]) -> Iterator[Path]:
-        entry = document.root.entries.get("include")
-        if entry is None:
-            return
-        listed = entry.node.items if isinstance(entry.node, Sequence) else [entry.node]
-        for index, item in enumerate(listed):
-            path = f"include[{index}]" if isinstance(entry.node, Sequence) else "include"
-            if not isinstance(item, Scalar) or not isinstance(item.value, str) or not item.value:
-                self._problems.error(item, path, "expected a file name or a pattern such as conf.d/*.yaml")
-                continue
-            asked = [place for place in document.dollars if place[0] is item]
-            if asked:
-                Substitution(environ, (), self._problems).apply(Document(document.file, document.root, asked))
-            pattern = str(Path(document.file).parent / str(item.value))
-            found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 - keeps the path as it was written
-            if not found and not glob.has_magic(pattern):
-                self._problems.error(item, path, f"there is no file {item.value}")
-            elif not found:
-                self._problems.warning(item, path, f"no file matches {item.value}")
-            for name in found:
-                yield from directory(Path(name)) if Path(name).is_dir() else [Path(name)]
-
-
-def directory(path: Path) -> list[Path]:
-    """The configuration files of a directory in name order; hidden ones (editors' swap files) do not count."""
-    return sorted(
-        entry
-        for entry in path.iterdir()
-        if entry.suffix in _SUFFIXES and not entry.name.startswith(".") and entry.is_file()
-    )
+    def _included(self, item: Scalar, where: str, document: Document, environ: Mapping[str, str]) -> list[Path]:
+        asked = [place for place in document.dollars if place[0] is item]
+        if asked:
+            Substitution(environ, (), self._problems).apply(Document(document.file, document.root, asked))
+        if not isinstance(item.value, str) or not item.value or "\0" in item.value:
+            self._problems.error(item, where, "expected a file name or a pattern such as conf.d/*.yaml")
+            return []
+        try:
+            found = matching(item.value, document.file)
+        except OSError as exc:
+            self._problems.error(item, where, f"{item.value} can't be read: {exc.strerror or exc}")
+            return []
+        if not found and glob.has_magic(item.value):
+            self._problems.warning(item, where, f"no file matches {item.value}")
+        elif not found and not (Path(document.file).parent / item.value).is_dir():
+            self._problems.error(item, where, f"there is no file {item.value}")
+        return found
 
 
 def check_permissions(files: Files, has_commands: bool, insecure: bool, problems: Problems) -> None:

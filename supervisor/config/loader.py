@@ -86,18 +86,11 @@ class Loader:
             page_json=json.dumps(nodes.plain(page or PageSchema().load({})), ensure_ascii=False),
             warnings=self.problems.warnings(),
             files=tuple(dict.fromkeys(files)),
-            fingerprint=self._files.fingerprint(),
+            fingerprint=self._files.digest.text(),
             secrets=secrets,
             webhook_only_variables=substitution.webhook_only(),
         )
         return Loaded(config, tuple(built), tuple(documents))
-
-    def fingerprint(self, path: Path) -> str:
-        """The digest of all contents, problems or not."""
-        with _no_collector():
-            self._files.read(path, self._environ)
-            self._substitute()
-        return self._files.fingerprint()
 
     def _substitute(self) -> Substitution:
         documents = self._files.documents
@@ -105,7 +98,7 @@ class Loader:
         for document in documents:
             substitution.apply(document)
         for name, content in substitution.files.items():
-            self._files.note(name, content)
+            self._files.digest.note(name, content)
         return substitution
 
     # --- sections

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -139,10 +141,41 @@ def test_limits(tmp_path: Path) -> None:
 
 
 def test_workers_must_fit_the_descriptors(tmp_path: Path) -> None:
-    """A child process with a low hard limit refuses, and says what fits."""
-    import resource
-
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if before[1] != resource.RLIM_INFINITY and before[1] < 3100:
-        assert "file descriptors" in problems(tmp_path, "runtime: {maxConcurrentChecks: 1000}\n" + http())[0]
+    """A process with a low hard limit refuses, and says what fits."""
+    (tmp_path / "config.yaml").write_text("runtime: {maxConcurrentChecks: 100}\n" + http())
+    program = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))\n"
+        "from pathlib import Path; from supervisor import config\n"
+        "try: config.load(Path(sys.argv[1]))\n"
+        "except config.ConfigError as exc: print(exc)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, tmp_path / "config.yaml"], capture_output=True, text=True, check=True
+    )
+    assert "100 workers need 364 file descriptors, and the limit is 256: at most 64, or raise the limit" in done.stdout
     assert load(tmp_path, "runtime: {maxConcurrentChecks: 100}\n" + http()).runtime.max_concurrent_checks == 100
+
+
+def test_fingerprint_of_a_directory(tmp_path: Path) -> None:
+    """A new file, an included one and the order count; the same contents give what the load gave."""
+    (tmp_path / "more").mkdir()
+    (tmp_path / "a.yaml").write_text("include: [more/*.yaml, '${WHERE}']\n" + http("name: '${file:secret}'"))
+    (tmp_path / "b.yaml").write_text(http().replace("id: a", "id: b"))
+    (tmp_path / "secret").write_text("first-value")
+    (tmp_path / "extra.yaml").write_text(http().replace("id: a", "id: x"))
+    environ = {"WHERE": "extra.yaml"}
+    first = config.load(tmp_path, environ=environ).fingerprint
+    assert config.fingerprint(tmp_path, environ=environ) == first
+    (tmp_path / "more" / "c.yaml").write_text(http().replace("id: a", "id: c"))
+    second = config.fingerprint(tmp_path, environ=environ)
+    assert second == config.load(tmp_path, environ=environ).fingerprint != first
+
+
+def test_what_can_not_be_opened_is_a_sentence(tmp_path: Path) -> None:
+    """Names with NUL, endless files, directories where a file is due."""
+    assert "expected a file name" in problems(tmp_path, 'include: ["a\\0b"]\n' + http())[0]
+    with pytest.raises(ConfigError, match="at most 16,777,216"):
+        config.load(Path("/dev/zero"), environ={})
+    assert "there is no file gone/x.yaml" in problems(tmp_path, "include: gone/x.yaml\n" + http())[0]
+    with pytest.raises(ConfigError, match="can't be read"):
+        config.load(Path("a\0b"), environ={})
