@@ -26,7 +26,7 @@ from supervisor.store.tables import (
 )
 
 OutcomeName = Literal[
-    "delivered", "failed", "blocked", "expired", "overflow", "unreadable", "orphaned", "disabled", "skipped"
+    "delivered", "failed", "blocked", "expired", "overflow", "unreadable", "orphaned", "disabled"
 ]  # fmt: skip
 EndpointState = Literal["closed", "open", "disabled"]
 FAILED_CODE = "WEBHOOK_FAILED"

@@ -34,7 +34,7 @@ class Got:
 
     @property
     def body(self) -> dict[str, Any]:
-        return json.loads(self.raw)
+        return dict(json.loads(self.raw))
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def receiver() -> Iterator[Receiver]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            raw = self.rfile.read(int(self.headers["Content-Length"]))
+            raw = self.rfile.read(int(self.headers["Content-Length"] or 0))
             headers = {name.lower(): value for name, value in self.headers.items()}
             got = Got(self.path, headers, raw, time.monotonic())
             with found.lock:
