@@ -219,8 +219,8 @@ class Duration(Typed):
 
 def duration_s(text: str) -> float:
     """Seconds of a duration, NaN if the text is none."""
-    match = _DURATION.fullmatch(text)
-    if not text or match is None or len(text) > 60:
+    match = _DURATION.fullmatch(text) if 0 < len(text) <= 60 else None
+    if match is None:
         return math.nan
     parts = (float(number) * _UNITS_S[unit] for unit, number in match.groupdict().items() if number is not None)
     return round(sum(parts), 6)
@@ -302,7 +302,7 @@ class ListOf(Typed):
             except ValidationError as exc:
                 errors[index] = exc.messages
         if not errors and self.distinct:
-            errors = {i: [f"stands twice: {found(value[i])}"] for i, item in enumerate(items) if item in items[:i]}
+            errors = {i: [f"stands twice: {found(value[i])}"] for i in _repeated(items)}
         if errors:
             raise ValidationError(errors)
         return tuple(items)
@@ -312,6 +312,12 @@ class ListOf(Typed):
         if self.least:
             schema["minItems"] = self.least
         return {"anyOf": [self.item.json_schema(), schema]} if self.single else schema
+
+
+def _repeated(items: list[Any]) -> list[int]:
+    """Where an item stands that stood before."""
+    first: dict[Any, int] = {}
+    return [index for index, item in enumerate(items) if first.setdefault(item, index) != index]
 
 
 class MapOf(Typed):

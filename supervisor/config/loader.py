@@ -52,8 +52,8 @@ class Loader:
         self.problems = Problems()
         self._files = Files(self.problems)
         self._sections: dict[str, tuple[Entry, Document]] = {}
-        self._webhook_names: list[str] = []
-        self._target_ids: list[str] = []
+        self._webhook_names = relations.Names("webhook", ())
+        self._target_ids = relations.Names("target", ())
 
     def load(self, path: Path) -> Loaded:
         """Read, validate, build; raises ConfigError with all problems."""
@@ -68,8 +68,8 @@ class Loader:
         runtime = self._section("runtime", RuntimeSchema())
         page = self._section("page", PageSchema())
         self._section("defaults", DefaultsSchema())
-        self._webhook_names = _texts(documents, "webhooks", "name")
-        self._target_ids = _texts(documents, "targets", "id", "name")
+        self._webhook_names = relations.Names("webhook", _texts(documents, "webhooks", "name"))
+        self._target_ids = relations.Names("target", _texts(documents, "targets", "id", "name"))
         webhooks = self._webhooks(documents)
         built = self._targets(documents, webhooks, substitution)
         maintenance = self._maintenance(documents)
@@ -214,14 +214,13 @@ class Loader:
     def _maintenance(self, documents: list[Document]) -> tuple[MaintenanceWindow, ...]:
         windows = []
         schema = MaintenanceSchema()
-        groups = _texts(documents, "targets", "group")
+        groups = relations.Names("group", _texts(documents, "targets", "group"))
         for node, path in self._items(documents, "maintenance"):
             values = self._load(schema, node, path, "")
             if values is None:
                 continue
-            for key, known, what in (("targets", self._target_ids, "target"), ("groups", groups, "group")):
-                at = find(node, key) or node
-                relations.check_names(values[key], known, at, join(path, key), what, self.problems)
+            for key, known in (("targets", self._target_ids), ("groups", groups)):
+                known.check(values[key], find(node, key) or node, join(path, key), self.problems)
             duration = values.pop("duration", None)
             windows.append(MaintenanceWindow(**values, duration_s=duration))
         return tuple(windows)

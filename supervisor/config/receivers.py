@@ -7,6 +7,7 @@ import binascii
 import re
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any, ClassVar, Literal
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -221,6 +222,11 @@ class Cron(Typed):
         return str(value)
 
 
+@cache
+def _zones() -> frozenset[str]:
+    return frozenset(available_timezones())
+
+
 class Zone(Typed):
     expected = "a time zone such as Europe/Berlin or UTC"
     schema: ClassVar[Mapping[str, Any]] = {"type": "string", "minLength": 1}
@@ -231,7 +237,7 @@ class Zone(Typed):
         try:
             ZoneInfo(str(value))
         except (ValueError, OSError, KeyError) as exc:
-            raise self.wrong(value, did_you_mean(value, available_timezones())) from exc
+            raise self.wrong(value, did_you_mean(value, _zones())) from exc
         return str(value)
 
 

@@ -12,6 +12,7 @@ from supervisor.config.words import did_you_mean
 from supervisor.model import ResolvedTarget
 
 Built = tuple[ResolvedTarget, Resolved]
+_MOST_GUESSES = 20
 
 
 def check_ids(targets: Sequence[Built], problems: Problems) -> None:
@@ -51,31 +52,37 @@ def _written(tree: Mapping, *keys: str) -> Entry:
     return next(tree.entries[key] for key in (*keys, "type") if key in own)
 
 
-def check_names(
-    names: Iterable[str], known: Sequence[str], node: Node | None, path: str, what: str, problems: Problems
-) -> None:
-    """Every name is known; `node` is the list they stand in."""
-    for index, name in enumerate(names):
-        if name in known:
-            continue
-        listed = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")
-        hint = did_you_mean(name, known) or (f"expected one of {listed}" if known else "none is configured")
-        item = find(node, index) if isinstance(node, List) else node
-        assert node is not None
-        problems.error(item or node, join(path, index), f'there is no {what} "{name}": {hint}')
+class Names:
+    """The names of a kind that are known. A guess at what was meant costs milliseconds among thousands of names, so
+    there is one guess for a name, and after some names none."""
+
+    def __init__(self, what: str, known: Sequence[str]) -> None:
+        self._what, self._known = what, dict.fromkeys(known)
+        self._guesses: dict[str, str] = {}
+
+    def check(self, names: Iterable[str], node: Node | None, path: str, problems: Problems) -> None:
+        """Every name is known; `node` is the list they stand in."""
+        for index, name in enumerate(names):
+            if name not in self._known:
+                assert node is not None
+                at = find(node, index) if isinstance(node, List) else node
+                problems.error(at or node, join(path, index), f'there is no {self._what} "{name}": {self._hint(name)}')
+
+    def _hint(self, name: str) -> str:
+        if name not in self._guesses:
+            guess = did_you_mean(name, self._known) if len(self._guesses) < _MOST_GUESSES else ""
+            listed = ", ".join(list(self._known)[:10]) + (", ..." if len(self._known) > 10 else "")
+            self._guesses[name] = guess or (f"expected one of {listed}" if self._known else "none is configured")
+        return self._guesses[name]
 
 
-def check_references(targets: Sequence[Built], webhooks: Sequence[str], ids: Sequence[str], problems: Problems) -> None:
+def check_references(targets: Sequence[Built], webhooks: Names, ids: Names, problems: Problems) -> None:
     """`notify` names webhooks, `dependsOn` names targets."""
-    known_ids, known_webhooks = set(ids), set(webhooks)
     for target, resolved in targets:
-        if not known_webhooks.issuperset(target.notify):
-            entry = resolved.tree.entries["notify"]
-            path = "defaults.notify" if entry.origin == "defaults" else join(resolved.path, "notify")
-            check_names(target.notify, webhooks, entry.node, path, "webhook", problems)
-        if not known_ids.issuperset(target.depends_on):
-            node, path = find(resolved.tree, "dependsOn"), join(resolved.path, "dependsOn")
-            check_names(target.depends_on, ids, node, path, "target", problems)
+        entry = resolved.tree.entries["notify"]
+        path = "defaults.notify" if entry.origin == "defaults" else join(resolved.path, "notify")
+        webhooks.check(target.notify, entry.node, path, problems)
+        ids.check(target.depends_on, find(resolved.tree, "dependsOn"), join(resolved.path, "dependsOn"), problems)
 
 
 def check_cycles(targets: Sequence[Built], problems: Problems) -> None:
