@@ -37,14 +37,14 @@ _STEPS_BETWEEN_LOOKS = 2000  # virtual machine steps of SQLite between two looks
 # --- the writer ------------------------------------------------------------------------------------------------------
 
 
-def writer_engine(path: Path, *, foreign_keys: bool = True) -> Engine:
+def writer_engine(path: Path, *, foreign_keys: bool = True, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Engine:
     """The engine of the only writer. Opening fails with sqlite3's errors; a missing file is created.
 
     Use it with one connection: `engine.begin()` is BEGIN IMMEDIATE ... COMMIT.
     """
 
     def connect() -> sqlite3.Connection:
-        raw = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+        raw = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False)
         try:
             _prepare_writer(raw, foreign_keys=foreign_keys)
         except BaseException:

@@ -20,7 +20,7 @@ from supervisor import logs
 from supervisor.errors import StoreError
 from supervisor.store import adopt, backup, catalog, load, migrate, rollup
 from supervisor.store.apply import Writing, write_meta
-from supervisor.store.connect import error_code, open_readonly, sqlite_error, writer_engine
+from supervisor.store.connect import BUSY_TIMEOUT_S, error_code, open_readonly, sqlite_error, writer_engine
 from supervisor.store.load import Loaded
 from supervisor.store.memory import Op, Snapshot
 
@@ -46,8 +46,9 @@ def reason_of(error: BaseException) -> str:
 class Session:
     """One open database, or none. Every method may raise StoreFault; `open` also StoreError."""
 
-    def __init__(self, path: Path, scripts: Path = migrate.SCRIPTS) -> None:
+    def __init__(self, path: Path, scripts: Path = migrate.SCRIPTS, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
         self.path = path
+        self._busy_timeout_s = busy_timeout_s
         self.known: dict[str, catalog.Known] = {}
         self.version = 0
         self.last_batch = ""
@@ -59,6 +60,7 @@ class Session:
         self._engine: Engine | None = None
         self._connection: Connection | None = None
         self._inode: tuple[int, int] | None = None
+        self._side: dict[str, tuple[int, int] | None] = {}  # the side files of the connection
 
     # --- open and close ----------------------------------------------------------------------------------------------
 
@@ -94,6 +96,13 @@ class Session:
         self.source = loaded.source
         return replace(loaded, problem=problem)
 
+    def hurry(self, busy_timeout_s: float) -> None:
+        """Wait no longer than this for a lock from now on: the supervisor is stopping."""
+        self._busy_timeout_s = min(self._busy_timeout_s, busy_timeout_s)
+        if self._connection is not None:
+            with suppress(SQLAlchemyError, sqlite3.Error):  # then it waits longer
+                _raw(self._connection).execute(f"PRAGMA busy_timeout={round(self._busy_timeout_s * 1000)}").fetchall()
+
     def disconnect(self) -> None:
         """Close without any ado."""
         connection, self._connection = self._connection, None
@@ -106,7 +115,7 @@ class Session:
         if self._connection is None:
             return
         with suppress(SQLAlchemyError, sqlite3.Error):  # the log stays then, and is read at the next start
-            self._connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            _raw(self._connection).execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         moved = self._moved()
         self.disconnect()
         if not moved:
@@ -149,9 +158,10 @@ class Session:
         )
 
     def _connect(self) -> Connection:
-        self._engine = writer_engine(self.path)
+        self._engine = writer_engine(self.path, busy_timeout_s=self._busy_timeout_s)
         connection = self._connection = self._engine.connect()
         self._inode = self._stat()
+        self._side = {suffix: self._stat(suffix) for suffix in ("-wal", "-shm")}
         return connection
 
     def _take_over(self, connection: Connection) -> Loaded:
@@ -198,9 +208,9 @@ class Session:
 
     # --- watch -------------------------------------------------------------------------------------------------------
 
-    def _stat(self) -> tuple[int, int] | None:
+    def _stat(self, suffix: str = "") -> tuple[int, int] | None:
         try:
-            found = os.stat(self.path)  # noqa: PTH116 - before every batch
+            found = os.stat(f"{self.path}{suffix}")  # noqa: PTH116 - before every batch
         except FileNotFoundError:
             return None
         return found.st_dev, found.st_ino
@@ -240,13 +250,13 @@ class Session:
             part = self.path.with_name(f".{self.path.name}.part")
             part.unlink(missing_ok=True)
             backup.copy(raw, part)
-            for suffix in ("-wal", "-shm"):  # of the removed file: they must not be taken for the new one's
-                Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+            self._unlink_side_files()
             part.replace(self.path)
             self.disconnect()
             self.open()
             return
         logs.event(log, "store.replaced", level=logging.ERROR, path=self.path, action="states carried over")
+        self._unlink_side_files()
         found = self._inspect()
         if found is None:
             raise StoreError(f"{self.path} was replaced by an empty file: remove it, and it is written back")
@@ -257,6 +267,12 @@ class Session:
             adopt.carry_over(raw, connection, self.source, self.path)
         self.disconnect()
         self.open()
+
+    def _unlink_side_files(self) -> None:
+        """Those of the file that was here: SQLite would take them for the new file's. What is open stays usable."""
+        for suffix, inode in self._side.items():
+            if inode is not None and self._stat(suffix) == inode:
+                Path(f"{self.path}{suffix}").unlink(missing_ok=True)
 
 
 def _raw(connection: Connection) -> sqlite3.Connection:

@@ -18,7 +18,7 @@ from pathlib import Path
 from supervisor import logs
 from supervisor.model import Item, ResolvedTarget, Retention
 from supervisor.store import memory as queue
-from supervisor.store.connect import FILE_NAME, is_fault
+from supervisor.store.connect import BUSY_TIMEOUT_S, FILE_NAME, is_fault
 from supervisor.store.load import Loaded
 from supervisor.store.memory import Memory, Op, Outcome, Snapshot
 from supervisor.store.outbox import DeliveryOutcome
@@ -31,6 +31,7 @@ RETRY_S = 5.0
 _LONGEST_WINDOW_S = 1.0
 _SLOW_COMMIT_S = 0.02
 _IDLE_S = 1.0
+_STOPPING_BUSY_S = 1.0
 
 Numbered = list[tuple[int, Op]]
 
@@ -61,17 +62,18 @@ class Writer:
         retention: Retention | None = None,
         committed: Callable[[Item], None] | None = None,
         retry_s: float = RETRY_S,
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
         limit: int = queue.LIMIT,
     ) -> None:
         self.path = data_dir / FILE_NAME
-        self._session = Session(self.path)
+        self._session = Session(self.path, busy_timeout_s=busy_timeout_s)
         self._memory = Memory(limit)
         self._cleaner = Cleaner(retention or Retention())
         self._committed = committed
         self._retry_s = retry_s
         self._retry_at = 0.0
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="writer")
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._boot, self._batches = uuid.uuid4().hex, 0
         self._doubt: tuple[str, Numbered] | None = None  # a batch whose commit gave an error
         self._degraded_since: int | None = None
@@ -163,6 +165,8 @@ class Writer:
         try:
             while True:
                 stopping = self._stop.is_set()
+                if stopping:
+                    self._session.hurry(_STOPPING_BUSY_S)
                 if self._degraded_since is not None and not stopping:
                     self._stop.wait(max(0.0, self._retry_at - time.monotonic()))
                 degraded = self._degraded_since is not None

@@ -87,9 +87,11 @@ class Feeder:
         return self.writer.flush_and_stop(20)
 
 
-def make_feeder(directory: Path, *names: str, limit: int = 10_000, policy: state.Policy | None = None) -> Feeder:
-    """A feeder with a writer that tries a broken store again every 0.2 s."""
-    writer = Writer(directory, retention=Retention(), retry_s=0.2, limit=limit)
+def make_feeder(
+    directory: Path, *names: str, limit: int = 10_000, busy_timeout_s: float = 0.3, policy: state.Policy | None = None
+) -> Feeder:
+    """A feeder with a writer that waits 0.3 s for a lock and tries a broken store again every 0.2 s."""
+    writer = Writer(directory, retention=Retention(), retry_s=0.2, busy_timeout_s=busy_timeout_s, limit=limit)
     return Feeder(writer, *(names or ("a", "b")), policy=policy)
 
 

@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from contextlib import closing
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -111,7 +112,7 @@ def test_version_rises_when_a_reader_can_see_a_change(tmp_path: Path) -> None:
         feeder.feed("a", letter)
         until(lambda n=number: count(tmp_path) == n)  # type: ignore[misc]
         seen.append(version())
-    grew = [after > before for before, after in zip(seen, seen[1:], strict=False)]
+    grew = [after > before for before, after in pairwise(seen)]
     assert grew == [False, False, True, True, False, True, True, True, True]
     assert int(query(tmp_path, "SELECT value FROM meta WHERE key = 'version'")[0][0]) >= seen[-1]
     feeder.writer.put_meta("page", "{}")
@@ -193,9 +194,7 @@ def test_events_without_a_target_are_written(tmp_path: Path) -> None:
     started = feeder.event("_supervisor", "supervisor.started")
     feeder.writer.put(Item(None, state.initial(), "_supervisor", events=(started,)))
     feeder.stop()
-    assert query(tmp_path, "SELECT stream, seq, type FROM webhook_events") == [
-        ("_supervisor", 1, "supervisor.started")
-    ]
+    assert query(tmp_path, "SELECT stream, seq, type FROM webhook_events") == [("_supervisor", 1, "supervisor.started")]
 
 
 def test_events_are_in_the_transaction_of_their_result(tmp_path: Path) -> None:
@@ -250,7 +249,10 @@ def test_rollups_are_what_the_results_say(tmp_path: Path) -> None:
             assert histogram.total(row[13]) == len(values)
             assert histogram.quantile(row[13], 0.5) == pytest.approx(values[len(values) // 2], rel=0.05)
             if step == HOUR_MS:
-                assert json.loads(row[14]) == {"dns": [len(inside), len(inside)], "connect": [2 * len(inside), len(inside)]}
+                assert json.loads(row[14]) == {
+                    "dns": [len(inside), len(inside)],
+                    "connect": [2 * len(inside), len(inside)],
+                }
             else:
                 assert row[14] is None
 
