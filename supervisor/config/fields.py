@@ -101,7 +101,7 @@ class Str(Typed):
 
     def read(self, value: Any) -> str:
         if not isinstance(value, str):
-            quote = isinstance(value, bool | int | float) and not self.pattern
+            quote = isinstance(value, bool | int | float) and (not self.pattern or self.pattern.fullmatch(str(value)))
             raise self.wrong(value, "quote it if it is meant as a text" if quote else "")
         text = str(value)
         if not text and not self.empty:
@@ -272,9 +272,11 @@ class ListOf(Typed):
         most: int = 10_000,
         single: bool = False,
         distinct: bool = False,
+        hint: str = "",
         **kwargs: Any,
     ) -> None:
         self.item, self.least, self.most, self.single, self.distinct = item, least, most, single, distinct
+        self.hint = hint
         self.expected = f"a list, each item {item.expected}"
         super().__init__(**kwargs)
 
@@ -282,12 +284,9 @@ class ListOf(Typed):
         if self.single and value is not None and not isinstance(value, list | dict):
             value = [value]
         if not isinstance(value, list):
-            example = (
-                f": write [{value}]"
-                if isinstance(value, str) and not hasattr(value, "shown") and len(value) < 40
-                else ""
-            )
-            raise ValidationError(f"expected a list, found {found(value, self.secret)}{example}")
+            short = isinstance(value, str) and not self.secret and not hasattr(value, "shown") and len(value) < 40
+            hint = self.hint or (f"write [{value}]" if short else "")
+            raise ValidationError(f"expected a list, found {found(value, self.secret)}{': ' if hint else ''}{hint}")
         if not self.least <= len(value) <= self.most:
             what = "an empty list" if not value else f"{len(value):,} items"
             least = f"at least {self.least}" if len(value) < self.least else f"at most {self.most:,}"

@@ -56,7 +56,7 @@ class BasicSchema(Strict):
 
 class AuthSchema(Strict):
     doc = "Authentication: `basic` or `bearer`."
-    basic = Section(BasicSchema, doc="User name and password (RFC 7617).")
+    basic = Section(BasicSchema, secret=True, doc="User name and password (RFC 7617).")
     bearer = Str(
         secret=True,
         doc="Sends `Authorization: Bearer TOKEN`.",
@@ -145,6 +145,7 @@ class HttpDefaultsSchema(Strict):
         AuthSchema,
         doc="Authentication, `basic: {username, password}` or `bearer: TOKEN`.",
         example={"bearer": "${SHOP_TOKEN}"},
+        secret=True,
     )
     follow_redirects = Bool(
         load_default=True, doc="Follow redirects; otherwise the 3xx answer itself is judged.", example=False
@@ -193,7 +194,7 @@ class HttpSchema(HttpDefaultsSchema):
     )
     body = Str(lines=True, empty=True, longest=10_000_000, doc="Text to send as the body.", example="ping")
     json = Json(doc="Value to send as a JSON body, with `Content-Type: application/json`.", example={"probe": True})
-    form = MapOf(FormValue(), doc="Fields to send as an HTML form.", example={"user": "probe"})
+    form = MapOf(FormValue(secret=True), secret=True, doc="Fields to send as an HTML form.", example={"user": "probe"})
     connect_to = HostPort(doc="`host:port` to dial instead of the URL's; Host and SNI stay.", example="127.0.0.1:8443")
 
     @validates_schema
@@ -301,7 +302,8 @@ class CommandDefaultsSchema(Strict):
         longest=4096,
     )
     env = MapOf(
-        Str(empty=True, lines=True, longest=100_000, secret=True),
+        secret=True,
+        value=Str(empty=True, lines=True, longest=100_000, secret=True),
         name=ENV_NAME,
         name_is="the name of a variable",
         load_default=dict,
@@ -340,6 +342,8 @@ class CommandSchema(CommandDefaultsSchema):
     )
     args = ListOf(
         Str(empty=True, lines=True, longest=100_000),
+        secret=True,
+        hint="write each argument as an item, as in [-c, ls]",
         load_default=(),
         doc="Its arguments, each an item of the list; they reach the program as they stand.",
         example=["-x", "nginx"],

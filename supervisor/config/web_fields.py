@@ -39,7 +39,7 @@ class Url(Typed):
             raise self.wrong(value)
         problem = url_problem(str(value), self.user_info)
         if problem:
-            shown = found(value, self.secret or "@" in value)
+            shown = found(value, self.secret or "@" in value or "?" in value)  # what follows may be a secret
             raise ValidationError(f"{problem}: expected {self.expected}, found {shown}")
         return str(value).strip()
 
