@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -17,7 +18,7 @@ from supervisor.store.rollup import DAY_MS, HOUR_MS
 PASS_INTERVAL_S = 60.0
 _LARGEST, _SMALLEST = 1000, 50
 _SLOW_S, _FAST_S = 0.04, 0.02
-_FREE_PAGES_KEPT = 1000
+_FREE_PAGES_KEPT = 250
 _VACUUM_PAGES = 200
 
 _CHUNK = "SELECT id, timestamp FROM check_results WHERE id > ? ORDER BY id LIMIT ?"
@@ -136,5 +137,6 @@ def _vacuum(connection: Connection) -> int:
     if free <= _FREE_PAGES_KEPT:
         return 0
     pages = min(_VACUUM_PAGES, free - _FREE_PAGES_KEPT)
-    connection.exec_driver_sql(f"PRAGMA incremental_vacuum({pages})").fetchall()
+    raw: Any = connection.connection.driver_connection  # SQLAlchemy takes the pragma for a statement without steps
+    raw.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
     return int(pages)
