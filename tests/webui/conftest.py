@@ -139,7 +139,7 @@ def open_page(chromium: Any) -> Iterator[Callable[..., Any]]:
     contexts, complaints = [], []
 
     def listen(message: Any) -> None:
-        if message.type == "error" and "ERR_" not in message.text and "status of 503" not in message.text:
+        if message.type == "error" and "ERR_" not in message.text and "status of " not in message.text:
             complaints.append(message.text)
 
     def opened(url: str, **options: Any) -> Any:

@@ -179,7 +179,8 @@ def test_settings_come_from_the_environment() -> None:
 
 STRANGE = (
     "/targets/%00", "/targets/..%2f..", "/targets/" + "x" * 3000, "/?q=%00%ff", "/incidents?cursor=x",
-    "/targets/t?cursor=1-x&range=%00", "/badges/t/x.svg", "/static/../settings.py", "/incidents?cursor=9999999999999999-1",
+    "/targets/t?cursor=1-x&range=%00", "/badges/t/x.svg", "/static/../settings.py",
+    "/incidents?cursor=9999999999999999-1",
 )  # fmt: skip
 
 
