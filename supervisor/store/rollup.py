@@ -15,7 +15,8 @@ from __future__ import annotations
 import json
 import sqlite3
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from supervisor.model import CheckResult, Timings
@@ -24,7 +25,6 @@ from supervisor.store.histogram import COUNT_BITS, bucket_of, decode
 HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
 STEPS = (HOUR_MS, DAY_MS)
-_NAMES = ("dns", "connect", "tls", "firstByte", "transfer")
 
 _SELECT = """
 SELECT matched, failed, degraded, missed, lost, maintenance, covered_ms, duration_sum, duration_min, duration_max,
@@ -48,7 +48,7 @@ class Sums:
 
     __slots__ = (
         "bucket", "counts", "covered_ms", "degraded", "duration_max", "duration_min", "duration_sum", "failed", "lost",
-        "maintenance", "matched", "missed", "stored", "timings",
+        "maintenance", "matched", "missed", "stored", "template", "timings",
     )  # fmt: skip
 
     def __init__(self, bucket: int) -> None:
@@ -60,36 +60,40 @@ class Sums:
         self.duration_min: float | None = None
         self.duration_max: float | None = None
         self.counts: dict[int, int] = {}
-        self.timings: dict[str, list[float]] = {}
+        self.timings: dict[str, tuple[float, int]] = {}
+        self.template = ""
 
-    def add_duration(self, duration_ms: float) -> None:
-        """One more result took so long."""
+    def add_duration(self, duration_ms: float, bucket: int) -> None:
+        """One more result took so long; `bucket` is its place in the histogram."""
         self.duration_sum += duration_ms
         if self.duration_min is None or duration_ms < self.duration_min:
             self.duration_min = duration_ms
         if self.duration_max is None or duration_ms > self.duration_max:
             self.duration_max = duration_ms
-        bucket = bucket_of(duration_ms)
         self.counts[bucket] = self.counts.get(bucket, bucket << COUNT_BITS) + 1
 
     def add_timings(self, timings: Timings) -> None:
         """Add the steps that happened."""
-        values = (timings.dns, timings.connect, timings.tls, timings.first_byte, timings.transfer)
-        for name, value in zip(_NAMES, values, strict=True):
+        for name, value in (
+            ("dns", timings.dns),
+            ("connect", timings.connect),
+            ("tls", timings.tls),
+            ("firstByte", timings.first_byte),
+            ("transfer", timings.transfer),
+        ):
             if value is not None:
-                pair = self.timings.get(name)
-                if pair is None:
-                    self.timings[name] = [value, 1]
+                before = self.timings.get(name)
+                if before is None:
+                    self.timings[name] = (value, 1)
+                    self.template = _template(self.timings)
                 else:
-                    pair[0] += value
-                    pair[1] += 1
+                    self.timings[name] = (before[0] + value, before[1] + 1)
 
     def row(self, target_id: int, step: int) -> tuple[Any, ...]:
         """The values of `_INSERT` and `_UPDATE`."""
         timings = None
         if self.timings:
-            timings = ",".join([f'"{name}":[{total:.3f},{count}]' for name, (total, count) in self.timings.items()])
-            timings = "{" + timings + "}"
+            timings = self.template % tuple(chain.from_iterable(self.timings.values()))
         return (
             self.matched, self.failed, self.degraded, self.missed, self.lost, self.maintenance, self.covered_ms,
             self.duration_sum, self.duration_min, self.duration_max,
@@ -104,8 +108,13 @@ def _stored(bucket: int, row: tuple[Any, ...]) -> Sums:
     sums.matched, sums.failed, sums.degraded, sums.missed, sums.lost, sums.maintenance = row[:6]
     sums.covered_ms, sums.duration_sum, sums.duration_min, sums.duration_max = row[6:10]
     sums.counts = {number: number << COUNT_BITS | count for number, count in decode(row[10]).items()}
-    sums.timings = {} if row[11] is None else json.loads(row[11])
+    sums.timings = {} if row[11] is None else {name: (pair[0], pair[1]) for name, pair in json.loads(row[11]).items()}
+    sums.template = _template(sums.timings)
     return sums
+
+
+def _template(names: Iterable[str]) -> str:
+    return "{" + ",".join(f'"{name}":[%.3f,%d]' for name in names) + "}"
 
 
 class Rollups:
@@ -150,7 +159,7 @@ class Rollups:
         self, target_id: int, result: CheckResult, *, maintenance: bool, time: tuple[int, int] | None
     ) -> None:
         """Count one result, and the `time` (start, end) that the one before it covers."""
-        inside = 0
+        inside, bucket = 0, bucket_of(result.duration_ms)
         if time is not None:
             if time[0] // HOUR_MS == result.timestamp_ms // HOUR_MS:
                 inside = time[1] - time[0]
@@ -167,7 +176,7 @@ class Rollups:
                     sums.degraded += 1
             else:
                 sums.failed += 1
-            sums.add_duration(result.duration_ms)
+            sums.add_duration(result.duration_ms, bucket)
             if step == HOUR_MS and result.timings is not None:
                 sums.add_timings(result.timings)
 

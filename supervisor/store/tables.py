@@ -1,4 +1,4 @@
-"""The tables (design section 9, webhooks.md). The Alembic revision is the only schema version. Times are UTC milliseconds."""
+"""The tables (design section 9, webhooks.md). The Alembic revision is the only schema version. Times are UTC ms."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ metadata = MetaData(
     }
 )
 
-# key is source (uuid), heartbeat_at, reload_error, page, version, maintenance (json), webhooks (json, endpoint health) ...
+# key is source (uuid), heartbeat_at, reload_error, page, version, maintenance, webhooks (both JSON), batch ...
 meta = Table("meta", metadata, Column("key", Text, primary_key=True), Column("value", Text, nullable=False))
 
 targets = Table(
