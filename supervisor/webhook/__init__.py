@@ -1,6 +1,8 @@
 """Tells: numbers events, keeps them in order, and delivers them to webhooks, at least once, until each has an outcome.
 
-The loop (main thread) uses the facade `Webhooks`; nothing else of this package:
+The loop (main thread) uses the facade, and nothing else of this package:
+
+    from supervisor.webhook.hooks import Webhooks       # not imported here: `config` needs `payload` alone, quickly
 
     hooks = Webhooks(config.webhooks, writer, reader, loaded, data_dir=Path(...), runtime_dir=Path(...) or None)
                                                     # reader: store.connect.Reader; loaded: what writer.open() returned
@@ -22,21 +24,16 @@ The loop (main thread) uses the facade `Webhooks`; nothing else of this package:
 
     hooks.stop(grace_s)                             # no new POST; those under way get grace_s; then outcomes
     hooks.close() -> int                            # after the writer has ended: logs and counts what is lost (W24)
-    hooks.stats() -> WebhookStats                   # numbers for metrics; cheap
+    hooks.stats() -> hooks.WebhookStats                 # numbers for metrics; cheap
     hooks.health_json() -> str                      # endpoint health for the page (meta key "webhooks")
 
   for the control socket; `test` and `redeliver` block for up to an endpoint's timeout, so never in the main thread:
     hooks.redeliver(event_id, endpoint=None) -> tuple[Attempt, ...]
     hooks.test(target, endpoint=None) -> tuple[Attempt, ...]
     hooks.skip(event_id, endpoint=None) -> tuple[str, ...]       # endpoints at which it was given up
-    (`CommandError` is one sentence for the user. `events list|show` read the database: store/read/webhooks.py.)
+    (`commands.CommandError` is one sentence for the user. `events list|show` read the database: store.read.webhooks.)
 
 Needed of the writer: `put_outcome(outcome, on_commit)` and `stats().degraded_since` (None = healthy). Nothing here
 opens a write transaction. `supervisor.webhook.heartbeat.Heartbeat(url)` is the dead-man ping: `start()`, `beat()` from
 each turn of the loop, `stop()`.
 """
-
-from supervisor.webhook.commands import Attempt, CommandError
-from supervisor.webhook.hooks import EndpointStats, Webhooks, WebhookStats
-
-__all__ = ["Attempt", "CommandError", "EndpointStats", "WebhookStats", "Webhooks"]

@@ -213,6 +213,8 @@ class Outbox:
                 lane = channel.lanes[event.stream] = Lane(channel, event.stream, event.seq - 1)
             lane.waiting.append(waiting)
             waiting.lanes += 1
+            if lane.waiting[0] is waiting:
+                lane.due = first_due(lane)
             lanes.append(lane)
         return lanes
 
@@ -244,7 +246,8 @@ class Outbox:
         """The head has its outcome: move on. The event, if nobody waits for it any more and it need not be kept."""
         waiting = lane.waiting.popleft()
         lane.acked_seq = waiting.seq
-        lane.attempts, lane.due, lane.last_error = 0, 0.0, None
+        lane.attempts, lane.last_error = 0, None
+        lane.due = first_due(lane)
         return self._let_go(lane, waiting)
 
     def take_out(self, lane: Lane, waiting: Waiting) -> tuple[tuple[str, int], ...]:
@@ -311,6 +314,11 @@ def _restored_lane(channel: Channel, cursor: Cursor, clock: Clock) -> Lane:
     if cursor.next_attempt_ms is not None:
         lane.due = clock.monotonic() + _seconds_until(cursor.next_attempt_ms, clock)
     return lane
+
+
+def first_due(lane: Lane) -> float:
+    """When the head is due for the first time: at once, unless `retries` begins with a wait."""
+    return lane.waiting[0].born + lane.channel.endpoint.retries_s[0] if lane.waiting else 0.0
 
 
 def _restore_breaker(channel: Channel, health: EndpointHealth, clock: Clock) -> None:

@@ -19,7 +19,7 @@ from supervisor.store.connect import FILE_NAME, Reader, writer_engine
 from supervisor.store.load import Loaded
 from supervisor.store.outbox import DeliveryOutcome
 from supervisor.store.write import Writer
-from supervisor.webhook import Webhooks
+from supervisor.webhook.hooks import Webhooks
 from tests.make import make_target
 from tests.webhook.rig import FakeClock, draft_of
 

@@ -16,7 +16,7 @@ from supervisor.model import Event, EventDraft, EventType, Item, ResolvedTarget,
 from supervisor.state import initial
 from supervisor.store.connect import FILE_NAME, Reader
 from supervisor.store.write import Writer
-from supervisor.webhook import Webhooks
+from supervisor.webhook.hooks import Webhooks
 from supervisor.webhook.outbox import Clock
 from tests.make import make_failure, make_result, make_target
 

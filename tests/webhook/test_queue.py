@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook
 
-from supervisor.webhook import CommandError
+from supervisor.webhook.commands import CommandError
 from tests.make import make_target
 from tests.webhook.rig import SECRET, FakeClock, Reply, Rig, always, endpoint, receiver
 
@@ -146,6 +146,21 @@ def test_metadata_changed_while_a_retry_waits_is_in_the_next_attempt(tmp_path: P
     first, second = (item.body for item in got.got)
     assert (first.pop("metadata"), second.pop("metadata")) == ({"v": 1}, {"v": 2})
     assert first == second
+
+
+def test_a_first_step_that_is_not_zero_is_waited_for(tmp_path: Path, wait_until: Any) -> None:
+    """`retries: [20s, 0s]`: the wait before each attempt, the first one too, for every event of the row."""
+    with receiver() as got, Rig(tmp_path, endpoint("ops", got.url, retries_s=(20, 0)), clock=FakeClock()) as rig:
+        rig.send("a")
+        rig.advance(19)
+        rig.send("a")
+        rig.advance(1)
+        wait_until(lambda: got.ids() == ["a:1"])
+        rig.advance(18)
+        wait_until(lambda: rig.cursor("a", "ops")["acked_seq"] == 1)
+        assert got.ids() == ["a:1"]
+        rig.advance(1)
+        wait_until(lambda: got.ids() == ["a:1", "a:2"])
 
 
 def test_four_at_a_time_for_one_endpoint(tmp_path: Path, wait_until: Any) -> None:
