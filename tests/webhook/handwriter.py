@@ -18,10 +18,9 @@ from supervisor.store import outbox
 from supervisor.store.connect import FILE_NAME, Reader, writer_engine
 from supervisor.store.load import Loaded
 from supervisor.store.outbox import DeliveryOutcome
-from supervisor.store.write import Writer
 from supervisor.webhook.hooks import Webhooks
 from tests.make import make_target
-from tests.webhook.rig import FakeClock, draft_of
+from tests.webhook.rig import FakeClock, draft_of, make_database
 
 
 @dataclass(frozen=True)
@@ -34,11 +33,7 @@ class HandWriter:
 
     def __init__(self, directory: Path, reached: Callable[[str], None] = lambda _point: None) -> None:
         self.path = directory / FILE_NAME
-        if not self.path.exists():
-            real = Writer(directory)
-            real.open()
-            real.start()
-            real.flush_and_stop(10)
+        make_database(directory)
         self.hooks: Webhooks | None = None
         self.broken = self.dead = self.stopping = self.held = False
         self.committed_events: list[Event] = []

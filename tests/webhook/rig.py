@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -143,6 +145,23 @@ class FakeClock(Clock):
         self.passed_s += seconds
 
 
+@cache
+def _empty_database() -> bytes:
+    """A database with tables and nothing in it: migrating anew for each test would take most of the time."""
+    with tempfile.TemporaryDirectory() as directory:
+        writer = Writer(Path(directory))
+        writer.open()
+        writer.start()
+        writer.flush_and_stop(10)
+        return (Path(directory) / FILE_NAME).read_bytes()
+
+
+def make_database(directory: Path) -> None:
+    """An empty database, unless there is one."""
+    if not (directory / FILE_NAME).exists():
+        (directory / FILE_NAME).write_bytes(_empty_database())
+
+
 class Rig:
     """Writer, reader and webhooks over one data directory."""
 
@@ -150,6 +169,7 @@ class Rig:
         self.directory = directory
         self.clock = clock or Clock()
         self.hooks: Webhooks | None = None
+        make_database(directory)
         self.writer = Writer(directory, committed=self._committed, **more.pop("writer", {}))
         self.loaded = self.writer.open()
         self.reader = Reader(directory / FILE_NAME)

@@ -171,6 +171,7 @@ def test_15_a_paused_endpoint_keeps_its_events(tmp_path: Path, wait_until: Any) 
         assert got.ids() == [f"a:{seq}" for seq in range(1, 7)]
 
 
+@pytest.mark.slow
 def test_a_storm_of_a_thousand_targets_with_a_receiver_that_is_slow_then_dead_then_back(
     tmp_path: Path, wait_until: Any
 ) -> None:

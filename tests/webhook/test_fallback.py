@@ -209,6 +209,7 @@ def test_w24_events_lost_at_shutdown_are_named_and_counted(
     assert rig.hooks.stats().events["dropped"] == 2
 
 
+@pytest.mark.slow
 def test_the_real_writer_behind_a_locked_database(tmp_path: Path, wait_until: Any) -> None:
     """Another program holds the database's write lock: events are delivered all the same, and stored afterwards."""
     with receiver() as got, Rig(tmp_path, endpoint("ops", got.url), writer={"retry_s": 0.2}, clock=FakeClock()) as rig:
