@@ -1,5 +1,8 @@
-"""What waits for the writer, in order and bounded: 10,000 items. When it is full, the oldest result without an event
-overflows: it becomes a residue that keeps its target's state, incidents and the number of lost results."""
+"""What waits for the writer, in order and bounded: 10,000 items, and as many again while those are being written.
+
+When it is full, the oldest result without an event overflows: it becomes a residue that keeps its target's state,
+incidents and the number of lost results.
+"""
 
 from __future__ import annotations
 
@@ -83,6 +86,7 @@ class Memory:
         self._events: Counter[str] = Counter()  # items with events, by stream
         self._droppable: deque[int] = deque()  # items without, oldest first; some may be written already
         self._in_flight = -1  # the highest number that the writer works on
+        self._lent = 0  # how many items it works on
         self._residues: dict[str, int] = {}
         self._missed: Counter[tuple[str, int]] = Counter()
         self._meta: dict[str, str] = {}
@@ -103,7 +107,8 @@ class Memory:
                 self._events[item.target_id] += 1
             else:
                 self._droppable.append(number)
-            return self._items <= self._limit or not self._overflow()
+            room = self._limit + min(self._lent, self._limit)  # what is lent is the oldest: wait for its fate
+            return self._items <= room or not self._overflow()
 
     def put(self, op: Snapshot | Outcome) -> None:
         """Take anything else that has an order."""
@@ -203,6 +208,7 @@ class Memory:
             ops = list(islice(self._ops.items(), None if everything else self._batch))
             if ops:
                 self._in_flight = ops[-1][0]
+                self._lent = sum(isinstance(op, Item) for _, op in ops)
             ops += [(-1, Missed(target_id, hour, count)) for (target_id, hour), count in self._missed.items()]
             if self._meta:
                 ops.append((-1, Meta(dict(self._meta))))
@@ -248,18 +254,22 @@ class Memory:
                 del self._residues[op.target_id]
         elif isinstance(op, Item):
             self._items -= 1
+            self._lent -= 1
             if op.events:
                 self._events[op.target_id] -= 1
                 if not self._events[op.target_id]:
                     del self._events[op.target_id]
 
     def give_back(self) -> None:
-        """The batch could not be written: what is in it may overflow again."""
+        """The batch could not be written: what is in it may overflow again, and does if too much came meanwhile."""
         with self._changed:
             self._in_flight = -1
+            self._lent = 0
             self._droppable = deque(
                 number for number, op in self._ops.items() if isinstance(op, Item) and not op.events
             )
+            while self._items > self._limit and self._overflow():
+                pass
 
     def items(self) -> tuple[Item, ...]:
         """All items that wait, in order."""

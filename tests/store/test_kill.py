@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import sqlite3
-import subprocess
-import sys
-import textwrap
 import time
 from contextlib import closing
 from pathlib import Path
@@ -16,39 +14,51 @@ from pathlib import Path
 import pytest
 
 from supervisor import state
-from supervisor.model import Incident, TargetState
+from supervisor.model import Incident, Item, TargetState
 from supervisor.store import histogram
 from supervisor.store.codec import failure_from
 from supervisor.store.rollup import DAY_MS, HOUR_MS
 from supervisor.store.write import Writer
 from tests.make import make_failure, make_result
-from tests.store.harness import query
+from tests.store.harness import make_feeder, query
 
 POLICY = (2, 2)
-# feeds results with rising numbers in statusDetail as fast as it can; says on stdout what the writer says is committed
-VICTIM = """
-    import random, sys, time
-    from pathlib import Path
-    from supervisor.store.memory import Memory
-    from supervisor.store.write import Writer
-    from tests.store.harness import make_feeder
-    directory, seed = Path(sys.argv[1]), int(sys.argv[2])
-    random.seed(seed)
+
+
+def victim(directory: Path, seed: int, out: int) -> None:
+    """Feed results as fast as can be, with rising numbers in statusDetail; say on `out` what is reported committed."""
+    source = random.Random(seed)
     names = [f"t{n}" for n in range(5)]
     feeder = make_feeder(directory, *names)
-    out = sys.stdout
-    feeder.writer._committed = lambda item: print(item.result.status_detail, flush=True)
+
+    def committed(item: Item) -> None:
+        assert item.result is not None
+        os.write(out, f"{item.result.status_detail}\n".encode())
+
+    feeder.writer._committed = committed
     feeder.open()
     number = seed * 1_000_000
     while True:
         for name in names:
             number += 1
-            feeder.now += random.randrange(1, 40_000)
-            letter = random.choice("uuugffff")
-            feeder.feed(name, letter, events=True, status_detail=str(number), duration_ms=random.uniform(1, 500))
-        if random.random() < 0.3:
-            time.sleep(random.random() * 0.03)
-"""
+            feeder.now += source.randrange(1, 40_000)
+            letter = source.choice("uuugffff")
+            feeder.feed(name, letter, events=True, status_detail=str(number), duration_ms=source.uniform(1, 500))
+        if source.random() < 0.3:
+            time.sleep(source.random() * 0.03)  # the pace of the load, not a wait
+
+
+def start_victim(directory: Path, seed: int) -> tuple[int, int]:
+    """A process of its own (forked: an interpreter's start takes longer than its life); its pid, and the pipe."""
+    here, there = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            victim(directory, seed, there)
+        finally:
+            os._exit(1)
+    os.close(there)
+    return child, here
 
 
 def replay(directory: Path) -> tuple[dict[str, TargetState], dict[int, Incident], dict[str, int]]:
@@ -123,15 +133,14 @@ def rounds(directory: Path, number: int, seed: int) -> None:
     source = random.Random(seed)
     told: list[str] = []
     for n in range(number):
-        command = [sys.executable, "-c", textwrap.dedent(VICTIM), str(directory), str(n + 1)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
-        first = process.stdout.readline()  # the first commit: from now on any moment will do
-        time.sleep(source.random() * 0.3)  # the random moment
-        process.send_signal(signal.SIGKILL)
-        rest, _ = process.communicate()
-        lines = (first + rest).split("\\n")
-        told += [line for line in lines[:-1] if line]
+        child, pipe = start_victim(directory, n + 1)
+        with os.fdopen(pipe, "rb") as lines:
+            first = lines.readline()  # the first commit: from now on any moment will do
+            time.sleep(source.random() * 0.3)  # the random moment
+            os.kill(child, signal.SIGKILL)
+            rest = lines.read()
+        os.waitpid(child, 0)
+        told += [line for line in (first + rest).decode().split("\n")[:-1] if line]
         if n % 10 == 9 or n == number - 1:
             check(directory, told)
 
