@@ -7,6 +7,7 @@ from typing import Any
 
 from gunicorn.app.base import BaseApplication
 
+from supervisor import logs
 from webui.settings import DEFAULT_BIND, make
 
 APP = "webui:create_app()"
@@ -39,7 +40,13 @@ def options(bind: str = DEFAULT_BIND, workers: int = WORKERS, threads: int = THR
         "accesslog": None,
         "errorlog": "-",
         "proc_name": "checkvisor-web",
+        "on_starting": _start_logging,
     }
+
+
+def _start_logging(_server: Any) -> None:
+    """Our own events go to stderr through the formatter that the supervisor uses."""
+    logs.setup()
 
 
 class _Server(BaseApplication):  # type: ignore[misc]

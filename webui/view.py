@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from supervisor.store.read import TargetRow
 
 STALE_AFTER_MS = 30_000
+UNTOLD = "yes"  # that something is wrong, without what
 NOT_UP = ("failing", "down", "recovering")
 _PLAIN_DETAIL = re.compile(r"HTTP [0-9]{3}|exitCode=-?[0-9]+|signal=[A-Z0-9+-]+")
 Status = Literal[
@@ -86,15 +87,18 @@ def supervisor(meta: Mapping[str, str], now_ms: int, *, unattended: bool = False
     stale = unattended or beat is None or abs(now_ms - beat) > STALE_AFTER_MS
     facts = parse(meta.get("supervisor"), {})
     facts = facts if isinstance(facts, dict) else {}
+    page = _page(parse(meta.get("page"), {}))
+    full = page.show.failure == "full"
+    reload_error, degraded = _sentence(meta.get("reload_error")), _sentence(facts.get("degraded"))
     return Supervisor(
         heartbeat_ms=beat,
         stale=stale,
         started_ms=_integer(meta.get("started_at")),
         version=str(meta.get("version") or facts.get("version") or ""),
         source=meta.get("source", ""),
-        reload_error=_sentence(meta.get("reload_error")),
-        degraded=_sentence(facts.get("degraded")),
-        page=_page(parse(meta.get("page"), {})),
+        reload_error=reload_error if full or not reload_error else UNTOLD,
+        degraded=degraded if full or not degraded else UNTOLD,
+        page=page,
     )
 
 
@@ -120,7 +124,7 @@ def _sentence(value: Any) -> str:
         value = value.get("error") or value.get("reason") or value.get("message") or bool(value)
     if value in (None, False, "", "null"):
         return ""
-    return "yes" if value is True else str(value)
+    return UNTOLD if value is True else str(value)
 
 
 def _page(value: Any) -> Page:

@@ -278,7 +278,9 @@ def test_dead_letters(one: int, client: FlaskClient) -> None:
 
 def test_show_holds_in_the_api_too(fill: Fill, make_client: Callable[..., FlaskClient]) -> None:
     """What the page hides, no other answer tells: addresses, values, configuration, messages."""
-    fill.meta(page={"title": "S", "show": {"target": "none", "failure": "none"}})
+    fill.meta(page={"title": "S", "show": {"target": "none", "failure": "none"}}, reload_error="SECRETFILE",
+              supervisor={"degraded": "SECRETDISK"})  # fmt: skip
+    fill.endpoint("ops", "open", reason="SECRETURL")
     secret = {"kind": "mismatch", "phase": "body", "path": "SECRETPATH", "message": "SECRETMESSAGE",
               "expected": "SECRETWANT", "actual": "SECRETGOT"}  # fmt: skip
     number = fill.target("t", "down", target="https://SECRETHOST/", config={"u": "SECRETHOST"},
