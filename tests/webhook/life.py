@@ -38,7 +38,7 @@ def live(directory: str, url: str, point: str, nth: int, total: int) -> None:
             for stream in STREAMS:
                 if rig.hooks._outbox.next_seq(stream) <= total:
                     rig.send(stream, "target.down" if number % 2 == 0 else "target.up")
-        until = time.monotonic() + 30
+        until = time.monotonic() + 90
         while rig.pending() or not rig.writer.idle():
             if time.monotonic() > until:
                 os._exit(3)
@@ -52,7 +52,7 @@ def live_until_killed(directory: str, url: str, seconds: float) -> None:
         until = time.monotonic() + seconds
         number = 0
         while time.monotonic() < until:
-            for stream in range(20):
+            for stream in range(10):
                 rig.send(f"s{stream}", "target.down" if number % 2 == 0 else "target.up")
             number += 1
             time.sleep(0.1)  # a check takes its time

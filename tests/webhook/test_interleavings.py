@@ -45,7 +45,7 @@ class Interleavings(RuleBasedStateMachine):
         self.committed: dict[str, tuple[str, ...]] = {}
         self.arrived: list[tuple[int, str, str, bytes]] = []  # life, path, event id, bytes
         self.life = 0
-        self.lossy = False  # a crash lost what was only in memory: outcomes of events may be forgotten
+        self.fault = False  # since a fault began and until all of it is on disk, a crash forgets what was in memory
         self.restarts_lossy: set[int] = set()
         self.rig = self.born()
 
@@ -97,10 +97,14 @@ class Interleavings(RuleBasedStateMachine):
         self.rig.hooks._settlement.look_at_writer()
         self.rig.wake()
         time.sleep(0.03)
+        rig = self.rig
+        if not (rig.writer.broken or rig.degraded() or rig.pending()) and rig.writer.idle():
+            self.fault = False
 
     @rule(stream=STREAMS, kind=KINDS)
     def break_store(self, stream: str, kind: EventType) -> None:
         self.rig.writer.set_broken(True)
+        self.fault = True
         self.send(stream, kind, 1)
         self.work()
 
@@ -117,18 +121,19 @@ class Interleavings(RuleBasedStateMachine):
     def crash(self, at_once: bool) -> None:
         if not at_once:
             self.work()
-        lossy = self.rig.writer.broken
         self.rig.crash()
         self.note_committed()
         self.life += 1
-        if lossy:
+        if self.fault:
             self.restarts_lossy.add(self.life)
+        self.fault = False
         self.rig = self.born()
 
     @rule()
     def restart(self) -> None:
         self.rig.writer.set_broken(False)
         self.rig.stop()
+        self.fault = False
         self.note_committed()
         self.life += 1
         self.rig = self.born()
