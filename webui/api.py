@@ -112,6 +112,7 @@ class Endpoints:
     def __init__(self, database: Database, cache: Cache) -> None:
         self._database = database
         self._cache = cache
+        self._counted: tuple[tuple[object, ...], dict[str, int]] | None = None
 
     def summary(self, query: Query) -> Response:
         """How everything is, in a few numbers.
@@ -119,11 +120,19 @@ class Endpoints:
         The ETag changes with the state of any target, not with every result: made to be asked for every few seconds.
         """
         with self._database.snapshot() as snapshot:
+            version = read.highest_version(snapshot.connection)
+            counts = self._counts(snapshot, version)
+        return answer(jsonview.summary(counts, snapshot.supervisor, version))
+
+    def _counts(self, snapshot: Snapshot, version: int) -> dict[str, int]:
+        """Every open page asks for these every ten seconds: they are counted once for all of them."""
+        key = (version, snapshot.stale, snapshot.meta_hash, snapshot.now_ms // _SHORT_MS)
+        kept = self._counted
+        if kept is None or kept[0] != key:
             known = snapshot.supervisor
             rows = read.all_targets(snapshot.connection)
-            counts = view.count(view.target(row, known, snapshot.now_ms) for row in rows)
-            version = read.highest_version(snapshot.connection)
-        return answer(jsonview.summary(counts, known, version))
+            kept = self._counted = (key, view.count(view.target(row, known, snapshot.now_ms) for row in rows))
+        return kept[1]
 
     def targets(self, query: Query) -> Response:
         """Every target with its state and latest result, in the order of the configuration.

@@ -67,13 +67,20 @@ async function get(address, headers = {}) {
   return response;
 }
 
+class Refused extends Error {
+  constructor(status) {
+    super(`status ${status}`);
+    this.status = status;
+  }
+}
+
 async function poll() {
   clearTimeout(timer);
   if (busy) return;
   busy = true;
   try {
     const response = await get(new URL("api/v1/summary", root), summaryTag ? { "If-None-Match": summaryTag } : {});
-    if (response.status !== 304 && !response.ok) throw new Error(`status ${response.status}`);
+    if (response.status !== 304 && !response.ok) throw new Refused(response.status);
     const tag = response.headers.get("ETag") || "";
     const changed = response.status !== 304 && tag !== summaryTag;
     if ((changed && summaryTag) || Date.now() - lastPage > REFETCH_MS || html.dataset.lost || !document.getElementById("hero")) await refresh();
@@ -85,7 +92,7 @@ async function poll() {
     delete html.dataset.lost;
   } catch (error) {
     failures += 1;
-    lost();
+    lost(error);
   } finally {
     busy = false;
     const base = document.hidden ? HIDDEN_MS : POLL_MS;
@@ -95,7 +102,7 @@ async function poll() {
 
 async function refresh() {
   const response = await get(location.href.split("#")[0]);
-  if (!response.ok) throw new Error(`status ${response.status}`);
+  if (!response.ok) throw new Refused(response.status);
   const fetched = new DOMParser().parseFromString(policy.createHTML(await response.text()), "text/html");
   swap(fetched);
   lastPage = Date.now();
@@ -184,10 +191,14 @@ function notice(text) {
   place.append(box);
 }
 
-function lost() {
-  const since = full.format(lastGood - ahead);
-  const reason = navigator.onLine ? "The status page's server does not answer." : "This browser is offline.";
-  notice(`${reason} What is shown is from ${since}.`);
+function whyLost(error) {
+  if (!navigator.onLine) return "This browser is offline.";
+  return error instanceof Refused && error.status === 503 ? "The status page can't read its database." : "The status page's server does not answer.";
+}
+
+function lost(error) {
+  if (error instanceof Refused && error.status === 503 && !document.querySelector("[data-live]")) return; // it says so itself
+  notice(`${whyLost(error)} What is shown is from ${full.format(lastGood - ahead)}.`);
   document.getElementById("asof").dataset.stale = "";
   if (Date.now() - lastGood < LOST_MS && navigator.onLine) return;
   html.dataset.lost = "1";
@@ -291,5 +302,5 @@ setInterval(tick, 1000);
 document.addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });
 window.addEventListener("focus", poll);
 window.addEventListener("online", poll);
-window.addEventListener("offline", lost);
+window.addEventListener("offline", () => lost());
 poll();
