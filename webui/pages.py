@@ -13,7 +13,7 @@ from webui.overview import LISTED, Overview
 HTML = "text/html; charset=utf-8"
 BUCKET_MS = 10_000
 _MAX_QUERY = 200
-_DEADLINE_S = 5.0  # the first page of a day reads the history of every target; the second comes from memory
+_DEADLINE_S = 10.0  # the first page of a day reads the history of every target; the second comes from memory
 
 
 def blueprint(app: Flask, database: Database, cache: Cache) -> Blueprint:
