@@ -90,17 +90,18 @@ def main() -> None:
     ]
     with driven(WORKERS, registry="bench.noop") as driver:
         print(f"floor            {floor_us(count // 3):7.0f} µs")
-        used, rate, own = saturated_us(driver, trues, count)
-        print(f"command          {used:7.0f} µs, {rate:6.0f} /s, of which supervisor {own:.0f} µs")
-        used, rate, own = saturated_us(driver, noops, count * 5)
-        print(f"noop             {used:7.0f} µs, {rate:6.0f} /s, of which supervisor {own:.0f} µs")
+        used, rate, parent = saturated_us(driver, trues, count)
+        print(f"command          {used:7.0f} µs, {rate:6.0f} /s, of which supervisor {parent:.0f} µs")
+        used, rate, parent = saturated_us(driver, noops, count * 5)
+        print(f"noop             {used:7.0f} µs, {rate:6.0f} /s, of which supervisor {parent:.0f} µs")
         for per_s in (100, 1000):
             used, median, worst = paced_us(driver, noops, per_s, 5)
             print(f"noop at {per_s:4}/s   {used:7.0f} µs, delay p50 {median:.2f} ms, p99 {worst:.2f} ms")
         used, median, worst = paced_us(driver, trues, 200, 5)
         print(f"command at 200/s {used:7.0f} µs, delay p50 {median:.2f} ms, p99 {worst:.2f} ms")
         sizes = [pss_mb(stat.pid) for stat in driver.pool.stats().workers]
-        print(f"PSS of a worker  {sum(sizes) / len(sizes):7.1f} MB, largest {max(sizes):.1f} MB; own {pss_mb(os.getpid()):.1f}")
+        mean, own = sum(sizes) / len(sizes), pss_mb(os.getpid())
+        print(f"PSS of a worker  {mean:7.1f} MB, largest {max(sizes):.1f} MB; own {own:.1f}")
 
 
 if __name__ == "__main__":

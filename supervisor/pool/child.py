@@ -41,6 +41,7 @@ class Start:
     board: Any
     catalogue: Any
     row: int
+    supervisor: int
     registry: str
     max_checks: int
     max_memory_bytes: int
@@ -153,6 +154,10 @@ class _Worker:
         return peak > self._start.max_memory_bytes and _resident_bytes() > self._start.max_memory_bytes
 
     def _supervisor_is_gone(self) -> bool:
+        """By its end of the inbox. A supervisor that is just being killed may still hold that when the forkserver has
+        gone after it already; but it adopts nobody any more."""
+        if os.getppid() not in (self._parent, self._start.supervisor):
+            return True
         poll = select.poll()  # its own: a signal may find the other one waiting
         poll.register(self._start.inbox, 0)
         found = poll.poll(0)
@@ -166,9 +171,8 @@ class _Worker:
     def _leave(self) -> None:
         """End the command and leave; but the forkserver's death alone is no reason to."""
         gone = self._supervisor_is_gone()
-        parent = os.getppid()
-        if parent != self._parent and not gone:
-            self._parent = parent
+        if os.getppid() != self._parent and not gone:
+            self._parent = os.getppid()  # the kernel will tell its death too
             return
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
         if self._session:

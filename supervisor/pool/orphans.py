@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from supervisor import processes
 from supervisor.pool.types import Run, Stuck
@@ -36,6 +36,7 @@ class Orphans:
     def __init__(self) -> None:
         self._rests: list[_Rest] = []
         self._sweep_at = 0.0
+        self._ended: set[Seen] = set()  # zombies of the last sweep
         self._own_session = os.getsid(0)
 
     def add_session(self, run: Run, place: Place, now: float) -> None:
@@ -50,6 +51,9 @@ class Orphans:
         """Kill, reap and look again where it is time to; the runs of which nothing is left any more."""
         due = [rest for rest in self._rests if rest.look_at <= now]
         gone: list[Run] = []
+        for rest in due:
+            if rest.place is not None and rest.place.session == -1:
+                rest.place = _identified(rest.place)
         if due:
             sessions = {rest.place.session for rest in due if rest.place is not None and rest.place.session > 0}
             members = processes.in_sessions(sessions)
@@ -93,11 +97,15 @@ class Orphans:
 
     def _reap_adopted(self) -> None:
         """Reap what commands left behind in sessions of their own, and what those left. Children of other parts of this
-        process (the forkserver, its helpers, workers) are in our session."""
-        for pid in processes.children():
-            seen = processes.look(pid)
-            if seen is not None and not seen.alive and seen.session != self._own_session:
-                processes.reap(pid)
+        process are in our session, or are waited for by those who started them: they get one sweep's time to do it."""
+        ended = {
+            seen
+            for seen in map(processes.look, processes.children())
+            if seen is not None and not seen.alive and seen.session != self._own_session
+        }
+        for seen in ended & self._ended:
+            processes.reap(seen.pid)
+        self._ended = ended
 
 
 def _seconds_to_appear(rest: _Rest) -> float:
@@ -109,8 +117,6 @@ def _of(rest: _Rest, members: list[Seen]) -> list[Seen]:
     """The processes that belong to this rest."""
     if rest.place is None:
         return [now for now in map(_same, rest.processes) if now is not None]
-    if rest.place.session == -1:
-        return _unreported(rest.place)
     found = [seen for seen in members if seen.session == rest.place.session]
     leader = next((seen for seen in found if seen.pid == rest.place.session), None)
     if leader is not None and not rest.place.is_leader(leader):
@@ -123,12 +129,18 @@ def _same(known: Seen) -> Seen | None:
     return now if now is not None and now.started == known.started else None
 
 
-def _unreported(place: Place) -> list[Seen]:
-    """The worker died while it started a command, so its number is not known: an adopted session leader of that time,
-    with its session."""
-    leaders = [
-        seen
-        for seen in map(processes.look, processes.children())
-        if seen is not None and seen.pid == seen.session and seen.started >= place.earliest
-    ]
-    return processes.in_sessions(seen.pid for seen in leaders)
+def _has_null_stdin(seen: Seen) -> bool:
+    """As commands have it, and helpers of this process (which talk to it) do not."""
+    try:
+        return os.readlink(f"/proc/{seen.pid}/fd/0") == "/dev/null"  # noqa: PTH115 - a link to nowhere
+    except OSError:  # over already, or another user's
+        return False
+
+
+def _identified(place: Place) -> Place:
+    """The worker died while it started a command, so its number is not known: it is an adopted session leader of that
+    time."""
+    for seen in map(processes.look, processes.children()):
+        if seen is not None and seen.pid == seen.session and seen.started >= place.earliest and _has_null_stdin(seen):
+            return replace(place, session=seen.pid, latest=seen.started)
+    return place

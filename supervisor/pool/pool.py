@@ -15,15 +15,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from supervisor.errors import StartError
-from supervisor.model import CheckFailure, CheckResult
+from supervisor.model import CheckResult
 from supervisor.pool.crew import Crew
+from supervisor.pool.lost import late_failure, lost_result
 from supervisor.pool.orphans import Orphans
 from supervisor.pool.slot import Slot
 from supervisor.pool.starter import Plan
 from supervisor.pool.types import Finished, Freed, PoolStats, Run, Stuck, Verdict, WorkerStat
 from supervisor.pool.wire import FREED, RETIRING, VERDICT, Catalogue, Frame
 from supervisor.processes import become_subreaper, look
-from supervisor.worker import REGISTRY, expired_failure, internal_failure
+from supervisor.worker import REGISTRY, internal_failure
 
 _GRACE_S = 1.0  # after the deadline, for a worker whose verdict is due
 _AFTER_VERDICT_S = 4.0
@@ -37,7 +38,7 @@ _CORES = max(2, len(os.sched_getaffinity(0)))
 _STALL_S = 0.5
 _NEVER = float("inf")
 _START_WITHIN_S = 90.0
-_MEMORY_LIMIT = 256 * 1024 * 1024
+_MEMORY_LIMIT_BYTES = 256 * 1024 * 1024
 
 
 class Pool:
@@ -50,7 +51,7 @@ class Pool:
         *,
         registry: str = REGISTRY,
         max_checks: int = 10_000,
-        max_memory_bytes: int = _MEMORY_LIMIT,
+        max_memory_bytes: int = _MEMORY_LIMIT_BYTES,
     ) -> None:
         self._size = size
         self._selector = selector
@@ -157,15 +158,7 @@ class Pool:
         """The pool at a glance."""
         now = time.monotonic()
         slots = list(self._crew.slots.values())
-        workers = tuple(
-            WorkerStat(
-                slot.pid,
-                slot.current.target.id if slot.current else None,
-                now - slot.started if slot.current else 0.0,
-                slot.checks,
-            )
-            for slot in slots
-        )
+        workers = tuple(_stat(slot, now) for slot in slots)
         hung = tuple(
             Stuck(slot.current.target.id, (seen,))
             for slot in slots
@@ -342,29 +335,10 @@ class Pool:
             return
         self._recall(slot)
         if slot.current is not None and not slot.verdict_sent:
-            place = self._crew.board.read(slot.row)
-            timeout_s = slot.current.target.timeout_s
-            failure = (
-                expired_failure(place.phase, place.path, timeout_s)
-                if place.phase
-                else internal_failure(f"its worker did nothing for {timeout_s:g} s and was killed")
-            )
-            self._fail(slot, slot.current, failure, now)
+            failure = late_failure(self._crew.board.read(slot.row), slot.current)
+            self._finish(slot, slot.current, lost_result(slot.current, slot.started, failure, now), slot.started)
         slot.killed_late = True
         self._crew.kill(slot)
-
-    def _fail(self, slot: Slot, run: Run, failure: CheckFailure, now: float) -> None:
-        """The verdict of a run whose worker can't give one."""
-        duration_s = max(0.0, now - slot.started)
-        result = CheckResult(
-            target_id=run.target.id,
-            timestamp_ms=int((time.time() - duration_s) * 1000),
-            success=False,
-            matched=False,
-            duration_ms=round(duration_s * 1000, 3),
-            failure=failure,
-        )
-        self._finish(slot, run, result, slot.started)
 
     def _cancel_ahead(self, slot: Slot, run: Run) -> None:
         self._recall(slot)
@@ -404,7 +378,8 @@ class Pool:
         run = slot.current
         if run is not None:
             place = self._crew.board.read(slot.row)
-            self._fail(slot, run, internal_failure(f"worker ended {how}"), now)
+            failure = internal_failure(f"worker ended {how}")
+            self._finish(slot, run, lost_result(run, slot.started, failure, now), slot.started)
             if place.session:
                 self._catalogue.release(run.id)
                 self._orphans.add_session(run, place, now)
@@ -415,6 +390,11 @@ class Pool:
         self._dispatch(now)
 
     def _last_turn(self, now: float) -> bool:
-        """One turn of the end; whether commands are still being ended."""
         self._upkeep(now)
         return self._orphans.any_left(now)
+
+
+def _stat(slot: Slot, now: float) -> WorkerStat:
+    if slot.current is None:
+        return WorkerStat(slot.pid, None, 0.0, slot.checks)
+    return WorkerStat(slot.pid, slot.current.target.id, now - slot.started, slot.checks)

@@ -110,6 +110,7 @@ class Starter:
             board=wire.Descriptor(plan.board),
             catalogue=wire.Descriptor(plan.catalogue),
             row=plan.row,
+            supervisor=os.getpid(),
             registry=plan.registry,
             max_checks=plan.max_checks,
             max_memory_bytes=plan.max_memory_bytes,

@@ -51,7 +51,8 @@ class BadChecker:
                 time.sleep(60)
             case "gap":  # dies between the start of a command and its report
                 context.report_process(-1)
-                os.posix_spawn("/bin/sleep", ["sleep", "62.13"], {}, setsid=True)
+                null = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
+                os.posix_spawn("/bin/sleep", ["sleep", "62.13"], {}, setsid=True, file_actions=null)
                 os.kill(os.getpid(), signal.SIGKILL)
             case "big":
                 return Outcome(0.0, status_detail=f"{len(target.settings)}")

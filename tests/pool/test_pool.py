@@ -16,7 +16,7 @@ import pytest
 from supervisor import processes
 from supervisor.errors import StartError
 from supervisor.pool import Pool
-from tests.checkers.test_command import pids_with
+from tests.checkers.commands import pids_with
 from tests.make import make_target
 from tests.pool.driver import Driver, command, driven, shell
 
@@ -244,6 +244,7 @@ def test_a_worker_that_dies_without_forkserver_still_has_a_cause() -> None:
 @pytest.mark.parametrize("without_forkserver", [False, True])
 def test_nothing_outlives_a_killed_supervisor(without_forkserver: bool) -> None:
     """SIGKILL to the supervisor: within a second no worker and no command is left."""
+    before = set(processes.children())
     code = [sys.executable, "-m", "tests.pool.victim"] + (["without forkserver"] if without_forkserver else [])
     with subprocess.Popen(code, stdout=subprocess.PIPE, text=True) as victim:
         assert victim.stdout is not None
@@ -255,8 +256,11 @@ def test_nothing_outlives_a_killed_supervisor(without_forkserver: bool) -> None:
     while left := [pid for pid in pids if (seen := processes.look(pid)) and seen.alive] + pids_with("62.06"):
         assert time.monotonic() < deadline, f"left: {[processes.look(pid) for pid in left]}"
         time.sleep(0.01)
-    for pid in processes.children():  # this process is a subreaper, so they became ours
-        processes.reap(pid)
+    while left := set(processes.children()) - before:  # this process is a subreaper, so they became ours
+        assert time.monotonic() < deadline + 5, f"left: {[processes.look(pid) for pid in left]}"
+        for pid in left:
+            processes.reap(pid)
+        time.sleep(0.01)
 
 
 # --- giving out work --------------------------------------------------------------------------------------------------

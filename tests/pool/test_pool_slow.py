@@ -12,7 +12,7 @@ import pytest
 
 from supervisor import processes
 from supervisor.model import ResolvedTarget
-from tests.checkers.test_command import pids_with
+from tests.checkers.commands import pids_with
 from tests.make import make_target
 from tests.pool.driver import Driver, command, driven, shell
 
