@@ -131,6 +131,10 @@ class Writer:
         """Whether an event of this stream has to wait for a place in memory (W19)."""
         return self._memory.full(stream)
 
+    def alive(self) -> bool:
+        """Whether the thread runs; once it was started, only an error of the program ends it before the stop."""
+        return self._thread.is_alive()
+
     def stats(self) -> WriterStats:
         """How the writer is now."""
         try:
