@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes the two hashed, universal locks from setup.cfg and pyproject.toml. Needs uv; run by `make lock`.
+# Writes the three hashed, universal locks (to run, to build, to develop) from setup.cfg and pyproject.toml. Needs uv; run by `make lock`.
 # httpbin asks for greenlet < 3 on Python 3.11 and uses it nowhere; playwright needs 3.1.1. The override says so, and
 # mkvenv.sh installs with --no-deps, since a lock is complete.
 set -eu
@@ -18,4 +18,6 @@ compile() {
     fi
 }
 compile deploy/requirements.txt setup.cfg
-compile deploy/requirements-dev.txt setup.cfg --group dev
+compile deploy/requirements-build.txt --group build
+# constrained, so that tests run on the very versions that users get
+compile deploy/requirements-dev.txt setup.cfg --group dev --constraints deploy/requirements.txt
