@@ -149,6 +149,7 @@ class Pool:
             slot.cancelled = True
         self._waiting.clear()
         self._crew.close(grace_s, self._last_turn)
+        self._orphans.reap_all()
         self._catalogue.close()
         self._idle.clear()
         self._busy.clear()
@@ -156,8 +157,7 @@ class Pool:
 
     def stats(self) -> PoolStats:
         """The pool at a glance."""
-        now = time.monotonic()
-        slots = list(self._crew.slots.values())
+        now, slots = time.monotonic(), list(self._crew.slots.values())
         workers = tuple(_stat(slot, now) for slot in slots)
         hung = tuple(
             Stuck(slot.current.target.id, (seen,))

@@ -52,7 +52,9 @@ class BadChecker:
             case "gap":  # dies between the start of a command and its report
                 context.report_process(-1)
                 null = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0)]
-                os.posix_spawn("/bin/sleep", ["sleep", "62.13"], {}, setsid=True, file_actions=null)
+                left = "sleep 62.13 & test $0 = leader && exec sleep 62.13"
+                for name in ("gone", "leader"):  # one whose leader has ended, one whose leader has not
+                    os.posix_spawn("/bin/sh", ["sh", "-c", left, name], {}, setsid=True, file_actions=null)
                 os.kill(os.getpid(), signal.SIGKILL)
             case "big":
                 return Outcome(0.0, status_detail=f"{len(target.settings)}")
