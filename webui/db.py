@@ -37,7 +37,13 @@ class Snapshot:
 
 
 def _digest(meta: dict[str, str], known: Supervisor) -> str:
-    shown = (meta.get("page"), known.reload_error, known.degraded, known.version, known.source, known.started_ms)
+    shown = (
+        *(meta.get(name) for name in ("page", "version")),
+        known.reload_error,
+        known.degraded,
+        known.source,
+        known.started_ms,
+    )
     return blake2b(repr(shown).encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
 
 

@@ -211,3 +211,9 @@ def test_durations(ms: float | None, text: str) -> None:
     assert words.duration(ms) == text
     assert words.rfc3339(10**18) == "9999-12-31T23:59:59.999Z"
     assert words.rfc3339(0) == "1970-01-01T00:00:00.000Z"
+
+
+def test_the_version_shown_is_the_supervisors_not_the_state_counter():
+    """`meta.version` counts state changes; the version of the program stands in `meta.supervisor`."""
+    known = view.supervisor({"version": "7", "supervisor": '{"version": "0.1.0"}'}, 0)
+    assert known.version == "0.1.0"
