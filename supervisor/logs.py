@@ -37,10 +37,11 @@ class Formatter(logging.Formatter):
         if self._as_json:
             head = {"time": stamp, "level": record.levelname.lower(), "event": message, "logger": record.name}
             return json.dumps(head | shown, ensure_ascii=False, separators=(",", ":"))
-        traceback = shown.pop("traceback", None)
+        shown.pop("traceback", None)
         pairs = " ".join(f"{name}={_quoted(value)}" for name, value in shown.items())
         line = f"{stamp} {record.levelname:<7} {message} {pairs}".rstrip()
-        return f"{line}\n{fields['traceback']}" if traceback is not None else line
+        traceback = (self._clean(part) for part in str(fields.get("traceback", "")).splitlines())
+        return "\n".join((line, *traceback))
 
     def _clean(self, text: str) -> str:
         return clean(self.masker.mask(text))
