@@ -8,14 +8,15 @@ SOAK ?= 2h
 
 export VENV
 
-.PHONY: help run test test-all lint types bench bench-full soak wheel lock clean runtime dev
+.PHONY: help run test test-slow lint types audit bench bench-full soak wheel lock clean runtime dev
 
 help:
 	@echo "make run        check what config.yaml says and show it on http://127.0.0.1:8080/ (Ctrl-C stops)"
 	@echo "make test       the tests that need nothing but this checkout (ARGS='-k name' chooses)"
-	@echo "make test-all   the slow ones, those with a browser and those with systemd too"
+	@echo "make test-slow  the slow ones, those with a browser and those with systemd"
 	@echo "make lint       ruff, its formatter, the import contracts"
 	@echo "make types      mypy --strict"
+	@echo "make audit      known holes in the locked packages (asks PyPI)"
 	@echo "make bench      the benchmarks; bench-full with big databases (BENCH_FULL=1 for each)"
 	@echo "make soak       load, faults and invariants together for SOAK=$(SOAK)"
 	@echo "make wheel      the wheel, into dist/"
@@ -42,8 +43,8 @@ run: runtime
 test: dev
 	$(PYTHON) -m pytest $(ARGS)
 
-test-all: dev
-	$(PYTHON) -m pytest -m "" $(ARGS)
+test-slow: dev
+	$(PYTHON) -m pytest -m "slow or browser or systemd" $(ARGS)
 
 lint: dev
 	$(VENV)/bin/ruff check .
@@ -52,6 +53,9 @@ lint: dev
 
 types: dev
 	$(VENV)/bin/mypy
+
+audit: dev
+	$(VENV)/bin/pip-audit --require-hashes --disable-pip -r deploy/requirements.txt
 
 bench: dev
 	@for name in $(BENCHES); do echo "--- $$name"; $(PYTHON) -m bench.$$name $(ARGS) || exit 1; done

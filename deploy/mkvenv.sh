@@ -99,7 +99,7 @@ install() {
     if [ -n "$uv" ]; then
         uv pip install --quiet --python "$venv/bin/python" "$@"
     else
-        "$venv/bin/python" -m pip --disable-pip-version-check install --quiet --no-warn-script-location "$@"
+        "$venv/bin/python" -m pip --disable-pip-version-check install --quiet --quiet --no-warn-script-location "$@"
     fi
 }
 

@@ -1,0 +1,60 @@
+"""Prints the steps of .ci/run and one summary over all pytest reports, in pytest's own form; exits 1 if anything failed."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree  # noqa: S405 - reports that our own pytest wrote
+
+STEPS_WITH_REPORT = {"test": "default.xml", "test-slow": "slow.xml"}
+
+
+def read(report: Path, counts: Counter[str], lines: list[str]) -> float:
+    """Count the cases of one report, list what is not well, and return the seconds."""
+    seconds = 0.0
+    for suite in ElementTree.parse(report).getroot().iter("testsuite"):  # noqa: S314
+        seconds += float(suite.get("time", "0"))
+        for case in suite.iter("testcase"):
+            name = f"{case.get('classname', '').replace('.', '/')}::{case.get('name', '')}"
+            kind = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
+            if kind is None:
+                counts["passed"] += 1
+            elif kind.tag == "skipped":
+                counts["skipped"] += 1
+                lines.append(f"SKIPPED {name} - {kind.get('message', '')[:150]}")
+            else:
+                counts["failed" if kind.tag == "failure" else "error"] += 1
+                word = "FAILED" if kind.tag == "failure" else "ERROR"
+                lines.append(f"{word} {name} - {kind.get('message', '').splitlines()[0][:150] if kind.get('message') else ''}")
+    return seconds
+
+
+def main(artefacts: Path) -> int:
+    """Read steps.txt and the reports; return the exit status."""
+    counts: Counter[str] = Counter()
+    lines: list[str] = []
+    seconds, failed = 0.0, False
+    print("\n=== steps")
+    for line in (artefacts / "steps.txt").read_text().splitlines():
+        status, took, name = line.split(" ", 2)
+        print(f"{'ok' if status == '0' else f'exit {status}':>9} {took:>5} s  {name}")
+        before = counts["failed"] + counts["error"]
+        report = STEPS_WITH_REPORT.get(name)
+        if report and (artefacts / report).exists():
+            seconds += read(artefacts / report, counts, lines)
+        if status != "0":
+            failed = True
+            if counts["failed"] + counts["error"] == before:  # not a test: the step itself
+                counts["error"] += 1
+                lines.append(f"ERROR {name} - exit status {status}, see its output above")
+    print("\n" + " short test summary info ".center(100, "="))
+    for line in sorted(set(lines)):
+        print(line)
+    words = [f"{counts[kind]} {kind}" for kind in ("failed", "passed", "skipped", "error") if counts[kind]]
+    print(f" {', '.join(words) or 'no tests ran'} in {seconds:.2f}s ".center(100, "="))
+    return 1 if failed or not counts["passed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
