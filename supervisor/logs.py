@@ -1,4 +1,4 @@
-"""Logs: one line an event on stderr, `key=value` on a terminal and JSON elsewhere. Never bodies, header values, secrets."""
+"""Logs: one line an event on stderr, `key=value` on a terminal, JSON elsewhere. Never bodies, header values, secrets."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _quoted(value: Any) -> str:
 
 
 def setup(stream: TextIO | None = None, *, level: int = logging.INFO) -> Formatter:
-    """Send all logging to one stream through one formatter, and return it so that its masker can be set after loading."""
+    """Send all logging to one stream through one formatter; its masker is set after loading (`set_secrets`)."""
     stream = stream or sys.stderr
     formatter = Formatter(as_json=not stream.isatty())
     handler = logging.StreamHandler(stream)
