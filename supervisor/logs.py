@@ -1,4 +1,4 @@
-"""Logs: one line an event on stderr, `key=value` on a terminal, JSON elsewhere. Never bodies, header values, secrets."""
+"""Logs: one line an event on stderr, `key=value` on a terminal, JSON elsewhere. Never bodies, headers, secrets."""
 
 from __future__ import annotations
 

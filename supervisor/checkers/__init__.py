@@ -1,4 +1,4 @@
-"""How targets are checked: one package a type, listed here by hand. A name that can't be grepped costs more than a line."""
+"""How targets are checked: one package a type, listed by hand. A name that can't be grepped costs more than a line."""
 
 from supervisor.checkers.base import Checker
 from supervisor.checkers.command import CommandChecker

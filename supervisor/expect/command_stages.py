@@ -14,7 +14,7 @@ from supervisor.expect.stage import Step, Trace, any_of, first_failure, judge_du
 from supervisor.model import CheckFailure
 
 if TYPE_CHECKING:
-    from supervisor.checkers.base import CheckContext
+    from supervisor.context import CheckContext
 
 _LONGEST_WORDS = 200
 _LAST_BYTES = 4096

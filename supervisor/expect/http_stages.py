@@ -18,7 +18,7 @@ from supervisor.model import Certificate, CheckFailure
 from supervisor.text import HIDDEN, MISSING, is_sensitive
 
 if TYPE_CHECKING:
-    from supervisor.checkers.base import CheckContext
+    from supervisor.context import CheckContext
 
 _DAY_MS = 86_400_000
 _LAST_MS = 253_402_300_799_999  # the end of the year 9999

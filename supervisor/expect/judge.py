@@ -15,7 +15,7 @@ from supervisor.expect.spec import CommandExpect, HttpExpect, StatusRange
 from supervisor.model import CheckFailure
 
 if TYPE_CHECKING:
-    from supervisor.checkers.base import CheckContext
+    from supervisor.context import CheckContext
 
 _OK_STATUS = (StatusRange(200, 200, "200"),)
 _OK_EXIT_CODE = (0,)

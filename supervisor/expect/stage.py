@@ -9,7 +9,7 @@ from supervisor.expect.describe import number
 from supervisor.model import CheckFailure
 
 if TYPE_CHECKING:
-    from supervisor.checkers.base import CheckContext
+    from supervisor.context import CheckContext
 
 Step = CheckFailure | None
 Shown = Callable[[], tuple[str, str]]  # what was seen, what was expected

@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any
 
 from supervisor import logs, processes
-from supervisor.checkers.base import Ending
+from supervisor.context import Ending
 from supervisor.deadline import postpone
 from supervisor.model import ResolvedTarget
 from supervisor.pool import wire

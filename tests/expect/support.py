@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from supervisor.checkers.base import CheckContext
+from supervisor.context import CheckContext
 from supervisor.deadline import Deadline
 from supervisor.expect import Verdict, judge_command, judge_http
 from supervisor.expect.observation import Body

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from supervisor.checkers.base import CheckContext
+from supervisor.context import CheckContext
 from supervisor.deadline import Deadline, DeadlineExpired, alarm
 from supervisor.expect import judge_http, lint_json_path
 from supervisor.expect.iregexp import compiled

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from supervisor.checkers.base import CheckContext
 from supervisor.checkers.http.decode import DecodeError, codings_of, read_decoded
 from supervisor.checkers.http.failures import failure_of
+from supervisor.context import CheckContext
 from supervisor.expect.observation import Body
 from supervisor.model import Certificate, CheckFailure
 from supervisor.net import Exchange, NetFailure
