@@ -1,4 +1,4 @@
-"""The few exceptions that cross modules. Expected outcomes of a check are values (`model.CheckFailure`), never these."""
+"""The few exceptions that cross modules. Expected outcomes of a check are values (`CheckFailure`), never these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which targets are in maintenance now. Cron times by cronsim, which is right about the hours a clock change drops or repeats."""
+"""Which targets are in maintenance now. Cron times by cronsim: it is right about the hours a clock change drops."""
 
 from __future__ import annotations
 

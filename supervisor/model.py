@@ -1,6 +1,6 @@
 """What travels between the parts: targets in, results out, states, incidents and events. Pure data, nothing else.
 
-Times are integer UTC milliseconds (`*_ms`), durations say their unit in the name. camelCase exists only in YAML and JSON.
+Times are integer UTC milliseconds (`*_ms`), durations say their unit in the name. camelCase stands in YAML and JSON only.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class RuntimeSettings:
 
 @dataclass(frozen=True, slots=True)
 class WebhookEndpoint:
-    """One receiver. `format` is checkvisor, template or apprise; `template_json` and `apprise_url` go with the last two."""
+    """One receiver. `template_json` and `apprise_url` go with the formats of their names."""
 
     name: str
     url: str = field(repr=False)

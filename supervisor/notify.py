@@ -1,4 +1,4 @@
-"""What systemd hears of us: READY, RELOADING, STOPPING, STATUS, WATCHDOG (sd_notify(3)). Silent without NOTIFY_SOCKET."""
+"""What systemd hears of us: READY, RELOADING, STOPPING, STATUS, WATCHDOG (sd_notify(3)). Needs NOTIFY_SOCKET."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When: fixed slots, the spread first round, retries, missed slots. Pure: `now` is an argument, in seconds of one clock.
+"""When: fixed slots, the spread first round, retries, missed slots. Pure: `now` is an argument, in seconds.
 
 The loop passes CLOCK_BOOTTIME, which counts a suspended machine's time too: slots that passed meanwhile are missed, and
 the rhythm stays. A target's slots are `slot + k * interval` on the wall clock as it was when the schedule was made, so

@@ -1,4 +1,4 @@
-"""What every test gets: no proxy variables, and a failure for what it leaves behind (children, threads, descriptors)."""
+"""What every test gets: no proxy variables, and a failure for the children and threads it leaves behind."""
 
 from __future__ import annotations
 
