@@ -1,6 +1,6 @@
 """What travels between the parts: targets in, results out, states, incidents and events. Pure data, nothing else.
 
-Times are integer UTC milliseconds (`*_ms`), durations say their unit in the name. camelCase stands in YAML and JSON only.
+Times are integer UTC milliseconds (`*_ms`), durations say their unit in the name. camelCase is for YAML and JSON only.
 """
 
 from __future__ import annotations
