@@ -35,7 +35,7 @@ _STATUS_S = 10.0
 
 @dataclass(slots=True)
 class LoopStats:
-    """Counts since the start; `lag_buckets` are cumulative counts of seconds between due and start."""
+    """Counts since the start. Between two turns: scheduled = results + missed + cancelled + queued + running."""
 
     scheduled: int = 0
     results: int = 0
@@ -88,6 +88,7 @@ class Loop:
         self._running: dict[str, Run] = {}  # by target
         self._blocked: dict[str, Due] = {}  # due while a cancelled run of an earlier configuration still ends
         self._cancelled: set[int] = set()
+        self._judged: set[int] = set()  # the verdict is in, the run is not freed yet
         self._waiting: set[str] = set()  # freed, but the result waits for room
         self._next_run = 0
         self._signals: deque[int] = deque()
@@ -128,11 +129,13 @@ class Loop:
         """Make this the running set. Unchanged targets keep their rhythm; the runs of what is gone are cancelled."""
         wanted = {target.id: target for target in config.targets if target.enabled}
         for target_id, run in self._running.items():
-            if target_id not in wanted and run.id not in self._cancelled:
+            if target_id not in wanted and run.id not in self._cancelled and run.id not in self._judged:
                 self._cancelled.add(run.id)
                 self._pool.cancel(run.id)
+        due_before = len(self._queue) + len(self._blocked)
         self._queue = deque(due for due in self._queue if due.target_id in wanted)
         self._blocked = {name: due for name, due in self._blocked.items() if name in wanted}
+        self.stats.cancelled += due_before - len(self._queue) - len(self._blocked)
         self._waiting &= wanted.keys()
         self._targets = wanted
         self._schedule.set(config.targets, boottime())
@@ -148,12 +151,14 @@ class Loop:
 
     def drain(self) -> None:
         """After the stop: record what ends within 5 s, start nothing new. A second signal ends it at once."""
-        self.stats.cancelled += len(self._queue)
+        self.stats.cancelled += len(self._queue) + len(self._blocked)
         self._queue.clear()
+        self._blocked.clear()
         until = time.monotonic() + DRAIN_S
         while self._running and not self.hurried and time.monotonic() < until:
             self._guarded_turn()
-        self.stats.cancelled += len(self._running)
+        self.stats.cancelled += self._unjudged()
+        self._record_missed()
 
     def _guarded_turn(self) -> None:
         try:
@@ -218,6 +223,7 @@ class Loop:
     def _finished(self, verdict: Finished) -> None:
         if verdict.run.id in self._cancelled:
             return
+        self._judged.add(verdict.run.id)
         self._count_lag(verdict.queued_s)
         self.stats.results += 1
         if not self._recorder.record(verdict.run.target, verdict.result):
@@ -228,6 +234,7 @@ class Loop:
         target_id = run.target.id
         if self._running.get(target_id) is run:
             del self._running[target_id]
+        self._judged.discard(run.id)
         if run.id in self._cancelled:
             self._cancelled.discard(run.id)
             self.stats.cancelled += 1
@@ -239,6 +246,10 @@ class Loop:
     def _release(self, target_id: str) -> None:
         """The target may run again."""
         self._schedule.finished(target_id, boottime(), retry=self._recorder.quick_retry(target_id))
+
+    def _unjudged(self) -> int:
+        """Runs that are with a worker and have given no verdict."""
+        return sum(run.id not in self._judged for run in self._running.values())
 
     def _count_lag(self, lag_s: float) -> None:
         self.stats.lag_sum_s += lag_s
@@ -254,8 +265,8 @@ class Loop:
     def _tick(self, now: float) -> None:
         """At the end of a whole turn: heartbeat, missed slots, watchdog, status line."""
         self.stats.last_turn = now
-        self.stats.queued = len(self._queue)
-        self.stats.running = len(self._running)
+        self.stats.queued = len(self._queue) + len(self._blocked)
+        self.stats.running = self._unjudged()
         self.stats.held = self._recorder.held
         self._notifier.feed(now)
         self._on_beat()
@@ -270,6 +281,7 @@ class Loop:
     def _record_missed(self) -> None:
         now_ms = time.time_ns() // 1_000_000
         for target_id, count in self._schedule.take_missed():
+            self.stats.scheduled += count
             self.stats.missed += count
             self._writer.put_missed(target_id, now_ms, count)
             event(log, "check.missed", level=logging.WARNING, target=target_id, slots=count)

@@ -77,7 +77,7 @@ def _counter(name: str, text: str, value: float) -> Metric:
 
 
 def _loop_metrics(now: Snapshot) -> Iterator[Metric]:
-    yield _counter("checks_scheduled", "Checks that became due.", now.loop.scheduled)
+    yield _counter("checks_scheduled", "Checks that became due, missed ones too.", now.loop.scheduled)
     yield _counter("checks_finished", "Checks that gave a result.", now.loop.results)
     yield _counter("checks_missed", "Regular slots at which no check started.", now.loop.missed)
     yield _counter("checks_cancelled", "Checks ended without a result: reload, stop.", now.loop.cancelled)
