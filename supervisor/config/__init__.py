@@ -4,6 +4,8 @@
         -> resolve (target over defaults over built-in, pure) -> schema, types, rules (marshmallow: what a key may hold)
         -> build, relations, lints -> model.Config
 
+`types/` holds all that is to be known of one type of target, a module a type; everything else asks `TARGET_TYPES`.
+
 `explained` and `editors` (the JSON Schema) tell users what was made of what they wrote, and what they may write.
 """
 

@@ -8,7 +8,7 @@ from supervisor.config.fields import ListOf, Str
 from supervisor.config.receivers import MaintenanceSchema, WebhookSchema
 from supervisor.config.schema import DefaultsSchema, PageSchema, RuntimeSchema, target_schema
 from supervisor.config.strict import schema_of
-from supervisor.config.types import TYPE_SCHEMAS
+from supervisor.config.types import TARGET_TYPES
 
 _TEXT: dict[str, Any] = {"type": "string", "minLength": 1}
 _VARIABLE = {"$ref": "#/$defs/variable"}
@@ -17,9 +17,9 @@ _VARIABLE = {"$ref": "#/$defs/variable"}
 def jsonschema() -> dict[str, Any]:
     """The schema of one file."""
     targets = []
-    for kind in TYPE_SCHEMAS:
+    for name, kind in TARGET_TYPES.items():
         target = schema_of(target_schema(kind))
-        target["properties"]["type"] = {"const": kind, "description": "What kind of check."}
+        target["properties"]["type"] = {"const": name, "description": "What kind of check."}
         target["anyOf"] = [{"required": ["id"]}, {"required": ["name"]}]
         targets.append(target)
     properties = {

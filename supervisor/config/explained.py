@@ -17,7 +17,6 @@ from supervisor.model import ResolvedTarget
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _FILE = re.compile(r"\$\{file:([^}]+)\}")
 _ESCAPE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
-_LOGICAL_DEFAULTS = {"http": ("expect.status", [200]), "command": ("expect.exitCode", [0])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +32,9 @@ def explain(loaded: Loaded, target_id: str) -> tuple[Explained, ...]:
     """Each resolved value of a target with where it came from. Raises KeyError for an unknown id."""
     target, resolved = _by_id(loaded)[target_id]
     lines = list(_lines(resolved.tree, "", "", ""))
-    path, value = _LOGICAL_DEFAULTS[target.type]
-    nagios = target.type == "command" and target.settings.nagios is not None
-    if not nagios and not any(line.path.startswith(path) for line in lines):
-        lines.append(Explained(path, value, "built-in, when the check is judged"))
+    unwritten = resolved.kind.unwritten(target.settings)
+    if unwritten is not None and not any(line.path.startswith(unwritten[0]) for line in lines):
+        lines.append(Explained(*unwritten, "built-in, when the check is judged"))
     return tuple(lines)
 
 

@@ -26,6 +26,7 @@ _LONGEST_S = 100 * 365 * DAY_S
 _SIZE = re.compile(r"([0-9]+) ?(B|KB|MB|GB)", re.IGNORECASE)
 _SIZE_UNITS = {"B": 1, "KB": 1024, "MB": 1024**2, "GB": 1024**3}
 _LARGEST_BYTES = 1024**4
+LONGEST_CHECK_MS = 86_400_000
 
 
 def found(value: Any, sensitive: bool = False) -> str:

@@ -27,6 +27,7 @@ from supervisor.config.resolve import Resolved, absolute, duration_text
 from supervisor.config.schema import DefaultsSchema, PageSchema, RuntimeSchema
 from supervisor.config.strict import Strict, unknown_key
 from supervisor.config.substitution import Substitution
+from supervisor.config.types import TARGET_TYPES
 from supervisor.model import Config, MaintenanceWindow, ResolvedTarget, RuntimeSettings, WebhookEndpoint
 
 SECTIONS = ("runtime", "page", "defaults", "targets", "webhooks", "maintenance", "include")
@@ -228,7 +229,7 @@ class Loader:
     # --- the rest
 
     def _permissions(self, built: list[tuple[ResolvedTarget, Resolved]]) -> None:
-        has_commands = any(target.type == "command" for target, _resolved in built)
+        has_commands = any(resolved.kind.runs_programs for _target, resolved in built)
         check_permissions(self._files, has_commands, self._insecure, self.problems)
 
     def _runtime(self, values: dict[str, Any], path: Path) -> RuntimeSettings:
@@ -301,8 +302,7 @@ _ELSEWHERE = {
     "interval": "write it under defaults:, or at a target",
     "timeout": "write it under defaults:, or at a target",
     "title": "write it under page:",
-    "http": "write it under defaults:, or at a target",
-    "command": "write it under defaults:, or at a target",
+    **dict.fromkeys(TARGET_TYPES, "write it under defaults:, or at a target"),
 }
 
 

@@ -1,4 +1,4 @@
-"""What may be shown of a target: a one-line summary and its configuration as JSON, both without secrets.
+"""What may be shown of a target: single lines and its configuration as JSON, both without secrets.
 
 Substituted values stand as `${NAME}`; values that go with a sensitive name are hidden even when written in clear.
 """
@@ -42,15 +42,15 @@ def config_json(tree: Mapping) -> str:
     return json.dumps(masked(tree), ensure_ascii=False, separators=(",", ":"), default=str)
 
 
-def summary(tree: Mapping, kind: str) -> str:
-    """URL or command line, as people search for it."""
-    if kind == "http":
-        node = find(tree, "http", "url")
-        return cut(clean(str(masked(node, "url"))), _SUMMARY_LIMIT) if isinstance(node, Scalar) else ""
-    program, arguments = find(tree, "command", "exec"), find(tree, "command", "args")
-    words = [masked(program, "exec")] if isinstance(program, Scalar) else []
-    words += masked(arguments, "args") if isinstance(arguments, Sequence) else []
-    return cut(clean(" ".join(_quoted(str(word)) for word in words)), _SUMMARY_LIMIT)
+def shown_line(tree: Mapping, *path: str) -> str:
+    """The single value at a path as one line without secrets; empty if there is none."""
+    node = find(tree, *path)
+    return one_line(str(masked(node, path[-1]))) if isinstance(node, Scalar) else ""
+
+
+def one_line(text: str) -> str:
+    """A text without secrets, fit to be shown in a line."""
+    return cut(clean(text), _SUMMARY_LIMIT)
 
 
 def masked_url(text: str) -> str:
@@ -95,7 +95,3 @@ def _masked_arguments(words: list[Any]) -> list[Any]:
         else:
             hidden.append(word)
     return hidden
-
-
-def _quoted(word: str) -> str:
-    return word if word and not re.search(r"[\s'\"]", word) else "'" + word.replace("'", "'\\''") + "'"

@@ -13,12 +13,12 @@ from marshmallow import missing
 from supervisor.config.fields import Duration, ListOf, Size, Typed
 from supervisor.config.nodes import BUILT_IN, DEFAULTS, Entry, Mapping, Node, Origin, Scalar, Sequence, find
 from supervisor.config.strict import Section, Strict, camel
+from supervisor.config.target_type import TargetType
 
 _SHARED = ("interval", "timeout", "retryInterval", "failureThreshold", "successThreshold", "notify")
-_MERGED = {"headers": str.lower, "env": str, "tls": str}  # mappings of a section that merge by key
 
 
-def resolve(target: Mapping, defaults: Mapping | None, kind: str) -> Mapping:
+def resolve(target: Mapping, defaults: Mapping | None, kind: TargetType) -> Mapping:
     """The target with what `defaults` says for its type. Applying it again changes nothing."""
     if defaults is None:
         return target
@@ -27,7 +27,7 @@ def resolve(target: Mapping, defaults: Mapping | None, kind: str) -> Mapping:
         if key in defaults.entries and key not in entries:
             entries[key] = _from_defaults(defaults.entries[key])
     _merge_key(entries, defaults, "labels", str)
-    section, shared = entries.get(kind), defaults.entries.get(kind)
+    section, shared = entries.get(kind.name), defaults.entries.get(kind.name)
     if (
         section is not None
         and shared is not None
@@ -36,11 +36,11 @@ def resolve(target: Mapping, defaults: Mapping | None, kind: str) -> Mapping:
     ):
         inner = dict(section.node.entries)
         for key, entry in shared.node.entries.items():
-            if key in _MERGED:
-                _merge_key(inner, shared.node, key, _MERGED[key])
+            if key in kind.merged_keys:
+                _merge_key(inner, shared.node, key, kind.merged_keys[key])
             elif key not in inner:
                 inner[key] = _from_defaults(entry)
-        entries[kind] = replace(section, node=_like(section.node, inner))
+        entries[kind.name] = replace(section, node=_like(section.node, inner))
     return _like(target, entries)
 
 
@@ -69,20 +69,16 @@ def _like(node: Mapping, entries: dict[str, Entry]) -> Mapping:
 
 # --- paths -----------------------------------------------------------------------------------------------------------
 
-_PATHS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "http": (("http", "tls", "caFile"), ("http", "tls", "certFile"), ("http", "tls", "keyFile")),
-    "command": (("command", "cwd"),),
-}
-
 
 def absolute(value: str, beside: Node) -> str:
     """A path relative to the file in which `beside` stands, made absolute; symbolic links stay."""
     return os.path.normpath(Path(beside.file).absolute().parent / value)
 
 
-def with_absolute_paths(tree: Mapping, kind: str) -> Mapping:
+def with_absolute_paths(tree: Mapping, kind: TargetType) -> Mapping:
     """The target with its relative paths made absolute, each by the file it stands in."""
-    for path in _PATHS.get(kind, ()):
+    for below in kind.path_keys:
+        path = (kind.name, *below)
         node = find(tree, *path)
         if isinstance(node, Scalar) and isinstance(node.value, str) and node.value and not node.value.startswith("/"):
             tree = _put(tree, path, absolute_scalar(node, node if node.file else tree))
@@ -198,5 +194,5 @@ class Resolved:
     """One target between the files and the program: its merged tree, and where it stood."""
 
     tree: Mapping
-    kind: str
+    kind: TargetType
     path: str

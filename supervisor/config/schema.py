@@ -9,7 +9,8 @@ from marshmallow import post_load
 
 from supervisor.config.fields import Bool, Choice, Duration, Int, ListOf, MapOf, Str
 from supervisor.config.strict import Section, Strict, camel
-from supervisor.config.types import TYPE_SCHEMAS, homes
+from supervisor.config.target_type import TargetType
+from supervisor.config.types import TARGET_TYPES
 from supervisor.config.web_fields import HostPort, Url
 from supervisor.model import Retention
 
@@ -159,6 +160,7 @@ class PageSchema(Strict):
 # --- targets ---------------------------------------------------------------------------------------------------------
 
 _LABEL = r"[A-Za-z_][A-Za-z0-9_.-]{0,63}"
+_RULES = ("contains", "regex", "css", "xpath")
 
 
 class CommonSchema(Strict):
@@ -209,17 +211,38 @@ class CommonSchema(Strict):
     )
 
 
+def _keys(schema: type[Strict]) -> list[str]:
+    return [camel(name) for name in schema().fields]
+
+
+def _homes(here: str) -> dict[str, str]:
+    """Where keys belong that users write at the top of a target or of `defaults`."""
+    places = dict.fromkeys(_RULES, "write it under expect: of the target")
+    for kind in TARGET_TYPES.values():
+        places |= dict.fromkeys(_keys(kind.expect), "write it under expect: of the target")
+    sections: dict[str, list[str]] = {}
+    for kind in TARGET_TYPES.values():
+        for key in _keys(kind.settings):
+            sections.setdefault(key, []).append(f"{kind.name}:")
+    places |= {key: f"write it under {' or '.join(names)}{here}" for key, names in sections.items()}
+    for kind in TARGET_TYPES.values():
+        places |= kind.misplaced
+    return places
+
+
 class DefaultsSchema(CommonSchema):
     doc = "Values for every target that does not say otherwise. Mappings merge by key; lists and single values replace."
     elsewhere: ClassVar = {
-        **homes(" of defaults"),
+        **_homes(" of defaults"),
         "expect": "each target has its own: write it at the target",
         "warn": "each target has its own: write it at the target",
     }
-    http = Section(TYPE_SCHEMAS["http"].defaults, doc="For targets of type http.", example={"followRedirects": False})
-    command = Section(
-        TYPE_SCHEMAS["command"].defaults, doc="For targets of type command.", example={"maxOutputBytes": "1MB"}
-    )
+
+    class Meta(Strict.Meta):
+        include: ClassVar = {
+            kind.name: Section(kind.defaults, doc=f"For targets of type {kind.name}.", example=kind.example)
+            for kind in TARGET_TYPES.values()
+        }
 
 
 class TargetSchema(CommonSchema):
@@ -234,7 +257,12 @@ class TargetSchema(CommonSchema):
     )
     name = Str(longest=200, doc="What people read.", example="Shop API", shows_default="the `id`")
     group = Str(longest=100, doc="Heading under which the page shows it.", example="Shop")
-    type = Choice(*TYPE_SCHEMAS, required=True, doc="What kind of check: `http` or `command`.", example="http")
+    type = Choice(
+        *TARGET_TYPES,
+        required=True,
+        doc=f"What kind of check: {' or '.join(f'`{name}`' for name in TARGET_TYPES)}.",
+        example="http",
+    )
     enabled = Bool(load_default=True, doc="`false` pauses the target and keeps its history.", example=False)
     depends_on = ListOf(
         Str(pattern=ID, expected=ID_IS),
@@ -251,26 +279,27 @@ def _required(schema: type[Strict]) -> list[str]:
 
 
 @cache
-def target_schema(kind: str) -> TargetSchema:
+def target_schema(kind: TargetType) -> TargetSchema:
     """The schema of targets of one type."""
-    schemas = TYPE_SCHEMAS[kind]
     others = {
-        name: f"it is for targets of type {name}, and this one has type {kind}" for name in TYPE_SCHEMAS if name != kind
+        name: f"it is for targets of type {name}, and this one has type {kind.name}"
+        for name in TARGET_TYPES
+        if name != kind.name
     }
     fields = {
-        "elsewhere": homes(" of the target") | others,
-        kind: Section(
-            schemas.settings,
+        "elsewhere": _homes(" of the target") | others,
+        kind.name: Section(
+            kind.settings,
             required=True,
-            doc=f"Settings of a check of type {kind}.",
-            expected="a mapping with " + " and ".join(_required(schemas.settings)),
+            doc=f"Settings of a check of type {kind.name}.",
+            expected="a mapping with " + " and ".join(_required(kind.settings)),
         ),
-        "expect": Section(schemas.expect, doc="What must hold; the first stage that does not makes the check fail."),
+        "expect": Section(kind.expect, doc="What must hold; the first stage that does not makes the check fail."),
         "warn": Section(
-            schemas.expect,
+            kind.expect,
             doc="The same grammar, judged when `expect` holds: what does not hold makes the target degraded.",
         ),
     }
-    made = type(f"{kind.capitalize()}TargetSchema", (TargetSchema,), fields)
+    made = type(f"{kind.name.capitalize()}TargetSchema", (TargetSchema,), fields)
     schema: TargetSchema = made()
     return schema

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from marshmallow import missing
 
-from supervisor.config import fields, receivers, rules, schema, types, web_fields
+from supervisor.config import fields, receivers, rules, schema, web_fields
 from supervisor.config.resolve import built_in
 from supervisor.config.strict import Section, Strict, camel
+from supervisor.config.types import TARGET_TYPES, command, http
 
 SECTIONS: dict[str, type[Strict] | Strict] = {
     "runtime": schema.RuntimeSchema,
@@ -20,15 +21,13 @@ SECTIONS: dict[str, type[Strict] | Strict] = {
     "page.groups.NAME": schema.GroupPageSchema,
     "defaults": schema.DefaultsSchema,
     "targets[]": schema.TargetSchema,
-    "targets[].http": types.HttpSchema,
-    "targets[].http.auth": types.AuthSchema,
-    "targets[].http.auth.basic": types.BasicSchema,
-    "targets[].http.tls": types.TlsSchema,
-    "targets[].expect (http)": types.HttpExpectSchema,
-    "targets[].expect.certificate": types.CertificateSchema,
-    "targets[].command": types.CommandSchema,
-    "targets[].command.nagios": types.NagiosSchema,
-    "targets[].expect (command)": types.CommandExpectSchema,
+    **{f"targets[].{name}": kind.settings for name, kind in TARGET_TYPES.items()},
+    **{f"targets[].expect ({name})": kind.expect for name, kind in TARGET_TYPES.items()},
+    "targets[].http.auth": http.AuthSchema,
+    "targets[].http.auth.basic": http.BasicSchema,
+    "targets[].http.tls": http.TlsSchema,
+    "targets[].expect.certificate": http.CertificateSchema,
+    "targets[].command.nagios": command.NagiosSchema,
     "webhooks[]": receivers.WebhookSchema,
     "maintenance[]": receivers.MaintenanceSchema,
 }
@@ -37,7 +36,7 @@ _NAMES = {
     web_fields.Headers: "map of names to texts", web_fields.HostPort: "host:port", web_fields.Method: "text",
     rules.Rules: "list of rules", rules.HeaderRules: "map of names to matchers", rules.Status: "status",
     receivers.SigningSecret: "`whsec_` text", receivers.Cron: "cron (5 fields)", receivers.Zone: "time zone",
-    receivers.Moment: "time", types.FormValue: "text, number or list", types.Nagios: "boolean or map",
+    receivers.Moment: "time", http.FormValue: "text, number or list", command.Nagios: "boolean or map",
 }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from supervisor.config.fields import Typed
 from supervisor.config.problems import Problems
 from supervisor.config.strict import Section, Strict
 from supervisor.config.substitution import Substitution
+from supervisor.config.types import TARGET_TYPES
 from tests.config.doc_rows import SECTIONS, rows
 from tests.config.support import DATA, ENVIRONMENT
 
@@ -62,7 +63,8 @@ def test_no_section_is_forgotten() -> None:
     for entry in SECTIONS.values():
         walk(entry() if isinstance(entry, type) else entry)
     names = {schema.__name__ for schema in seen - known}
-    assert names <= {"HttpDefaultsSchema", "CommandDefaultsSchema"}, "a part of its target's section"
+    parts = {kind.defaults.__name__ for kind in TARGET_TYPES.values()}
+    assert names <= parts, "those are parts of their target's section"
 
 
 def test_every_example_is_accepted_by_its_field() -> None:

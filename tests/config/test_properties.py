@@ -18,6 +18,7 @@ from supervisor.config import nodes
 from supervisor.config.document import Reader
 from supervisor.config.problems import Problems
 from supervisor.config.resolve import duration_text, resolve, size_text
+from supervisor.config.types.http import HTTP
 from supervisor.errors import ConfigError
 from tests.config.support import DATA, ENVIRONMENT
 
@@ -78,8 +79,8 @@ def tree(value: dict[str, Any]) -> nodes.Mapping:
 def test_resolve_is_idempotent(target: dict[str, Any], shared: dict[str, Any]) -> None:
     """Merging the same defaults again changes nothing, and what the target says always stands."""
     defaults_tree = tree({"interval": "30s", **shared})
-    once = resolve(tree(target), defaults_tree, "http")
-    twice = resolve(once, defaults_tree, "http")
+    once = resolve(tree(target), defaults_tree, HTTP)
+    twice = resolve(once, defaults_tree, HTTP)
     assert nodes.data(once) == nodes.data(twice)
     assert {key: entry.origin for key, entry in once.entries.items()} == {
         key: e.origin for key, e in twice.entries.items()

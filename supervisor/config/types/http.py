@@ -1,45 +1,28 @@
-"""The settings and expectations of each target type as schemas. `TYPE_SCHEMAS` lists them, written out by hand."""
+"""The type `http` as users write it: its settings, its expectations, what is doubtful about them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import functools
+import json
+import ssl
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
+from urllib.parse import unquote, urlencode, urlsplit, urlunsplit
 
 from marshmallow import ValidationError, post_load, validates_schema
 
-from supervisor.checkers.command.settings import NagiosSettings
-from supervisor.checkers.http.settings import BasicAuth, BearerAuth, TlsSettings
-from supervisor.config.fields import Bool, Choice, Int, Json, ListOf, MapOf, Number, Size, Str, Typed, found
+from supervisor.checkers.http.settings import BasicAuth, BearerAuth, HttpSettings, TlsSettings
+from supervisor.config import masking, nodes
+from supervisor.config.fields import LONGEST_CHECK_MS, Bool, Choice, Int, Json, ListOf, MapOf, Number, Size, Str, Typed
 from supervisor.config.problems import AtKey
 from supervisor.config.rules import HeaderRules, Rules, Status
 from supervisor.config.strict import Section, Strict
+from supervisor.config.target_type import Doubt, TargetType, Unbuilt
 from supervisor.config.web_fields import FRAMING_HEADERS, Headers, HostPort, Method, Url
-from supervisor.expect.spec import CommandExpect, HttpExpect
+from supervisor.expect.spec import HttpExpect
+from supervisor.model import ResolvedTarget
 
-ENV_NAME = r"[^=\x00]+"
-_HTTP_FIELDS = (  # written out: the schemas below need it
-    "url", "method", "headers", "body", "json", "form", "auth", "followRedirects", "maxRedirects", "maxBodyBytes",
-    "proxy", "ipVersion", "connectTo", "tls",
-)  # fmt: skip
-_COMMAND_FIELDS = ["exec", "args", "cwd", "env", "maxOutputBytes", "nagios"]
-_EXPECT_FIELDS = (
-    "status", "maxDurationMs", "certificate", "exitCode", "stdout", "stderr", "contains", "regex", "css", "xpath",
-)  # fmt: skip
-_LARGEST_MS = 86_400_000
-
-
-def homes(here: str) -> dict[str, str]:
-    """Where keys belong that users write at the top of a target or of `defaults`."""
-    places = dict.fromkeys(_HTTP_FIELDS, f"write it under http:{here}")
-    places |= dict.fromkeys(_COMMAND_FIELDS, f"write it under command:{here}")
-    places |= dict.fromkeys(_EXPECT_FIELDS, "write it under expect: of the target")
-    places["body"] = "rules on the answer stand under expect:, a body to send under http:"
-    places["headers"] = "headers to send stand under http:, expectations about the answer's headers under expect:"
-    return places
-
-
-# --- http ------------------------------------------------------------------------------------------------------------
+# --- settings --------------------------------------------------------------------------------------------------------
 
 
 class BasicSchema(Strict):
@@ -206,6 +189,9 @@ class HttpSchema(HttpDefaultsSchema):
             raise ValidationError({"auth": [AtKey("the header Authorization is given too: keep one of the two")]})
 
 
+# --- expectations ----------------------------------------------------------------------------------------------------
+
+
 class CertificateSchema(Strict):
     min_days_left = Number(required=True, doc="Days for which the leaf certificate must still be valid.", example=7)
 
@@ -231,7 +217,7 @@ class HttpExpectSchema(Strict):
     )
     max_duration_ms = Int(
         1,
-        _LARGEST_MS,
+        LONGEST_CHECK_MS,
         unit="milliseconds",
         doc="Longest duration, in ms: first until the headers, then until the body was read.",
         example=2000,
@@ -254,143 +240,137 @@ class HttpExpectSchema(Strict):
         return HttpExpect(**data, certificate_min_days_left=days)
 
 
-# --- command ---------------------------------------------------------------------------------------------------------
+# --- settings as the checker takes them ------------------------------------------------------------------------------
 
 
-class NagiosSchema(Strict):
-    warning = Choice("degraded", "mismatch", load_default="degraded", doc="What exit code 1 means.", example="mismatch")
-    unknown = Choice(  # type: ignore[assignment] # fields leave the class when the schema is made
-        "error", "mismatch", load_default="error", doc="What exit code 3, above, or a signal means.", example="mismatch"
-    )
-
-    @post_load
-    def _make(self, data: dict[str, Any], **_: Any) -> NagiosSettings:
-        return NagiosSettings(**data)
-
-
-class Nagios(Section):
-    """`true`, `false` or a mapping."""
-
-    def read(self, value: Any) -> NagiosSettings | None:
-        if isinstance(value, bool):
-            return NagiosSettings() if value else None
-        if not isinstance(value, dict):
-            raise ValidationError(f"expected {self.expected}, found {found(value)}")
-        settings: NagiosSettings = self.inner.load(value)
-        return settings
-
-    def json_schema(self) -> dict[str, Any]:
-        return {"anyOf": [{"type": "boolean"}, super().json_schema()]}
+def _build(target: Unbuilt) -> HttpSettings:
+    written = dict(target.values["http"])
+    body, content_type = _body(written)
+    if any(name.lower() == "content-type" for name, _value in written["headers"]):
+        content_type = None
+    _no_body_rules_with_head(target.values)
+    url, auth = _user_info(written)
+    for key in ("body", "json", "form", "url", "auth"):
+        written.pop(key, None)
+    _load_once(written["tls"])
+    return HttpSettings(url=url, auth=auth, body=body, content_type=content_type, **written)
 
 
-class CommandDefaultsSchema(Strict):
-    """What `defaults.command` may hold; a target's `command:` adds what is its own."""
-
-    doc = "Settings of command checks."
-    elsewhere: ClassVar = {
-        "exec": "each target has its own: write it under command: of the target",
-        "args": "each target has its own: write it under command: of the target",
-        "timeout": "it stands beside command:, not under it",
-        "interval": "it stands beside command:, not under it",
-        "shell": "there is no shell: write exec: sh and args: [-c, '...']",
-        "command": "write exec: with the program and args: with its arguments",
-    }
-    cwd = Str(
-        load_default=".",
-        doc="Working directory, relative to the file it stands in.",
-        example="/var/lib/probe",
-        longest=4096,
-    )
-    env = MapOf(
-        secret=True,
-        value=Str(empty=True, lines=True, longest=100_000, secret=True),
-        name=ENV_NAME,
-        name_is="the name of a variable",
-        load_default=dict,
-        doc="Variables to set, over those of the supervisor and `LC_ALL=C.UTF-8`.",
-        example={"PGPASSWORD": "${DB_PASSWORD}"},
-        shows_default="{}",
-    )
-    max_output_bytes = Size(
-        load_default=104857600,
-        doc="Most bytes of stdout and stderr together; more is an error.",
-        example="1MB",
-        shows_default="100MB",
-    )
-    nagios = Nagios(
-        NagiosSchema,
-        expected="true, false or a mapping",
-        doc="Judge exit codes as the Monitoring Plugins guidelines say, and read performance data.",
-        example=True,
-        shows_default="false",
-    )
+def _body(written: dict[str, Any]) -> tuple[bytes | None, str | None]:
+    if "json" in written:
+        return json.dumps(written["json"], ensure_ascii=False).encode("utf-8"), "application/json"
+    if "form" in written:
+        return urlencode(written["form"], doseq=True).encode("ascii"), "application/x-www-form-urlencoded"
+    body = written.get("body")
+    return (None if body is None else body.encode("utf-8")), None
 
 
-class CommandSchema(CommandDefaultsSchema):
-    first = ("exec", "args")
-    elsewhere: ClassVar = {
-        **{key: place for key, place in CommandDefaultsSchema.elsewhere.items() if "each target" not in place},
-        "expect": "it stands beside command:, not under it",
-        "exitCode": "write it under expect: of the target",
-    }
-    exec = Str(
-        required=True,
-        longest=4096,
-        expected="a program such as pgrep or /usr/lib/nagios/plugins/check_disk",
-        doc="Program to run: a path, or a name that is looked up in PATH. There is no shell.",
-        example="pgrep",
-    )
-    args = ListOf(
-        Str(empty=True, lines=True, longest=100_000),
-        secret=True,
-        hint="write each argument as an item, as in [-c, ls]",
-        load_default=(),
-        doc="Its arguments, each an item of the list; they reach the program as they stand.",
-        example=["-x", "nginx"],
-        shows_default="[]",
-    )
+def _no_body_rules_with_head(values: dict[str, Any]) -> None:
+    if values["http"]["method"] != "HEAD":
+        return
+    errors = {}
+    for part in ("expect", "warn"):
+        if part in values and values[part].body:
+            errors[part] = {"body": [AtKey("an answer to HEAD has no body: remove the rules, or use method GET")]}
+    if errors:
+        raise ValidationError(errors)
 
 
-class CommandExpectSchema(Strict):
-    elsewhere: ClassVar = {
-        "status": "it is for type http; a command has an exitCode",
-        "body": "it is for type http; a command has stdout and stderr",
-        "headers": "it is for type http; a command has stdout and stderr",
-        "certificate": "it is for type http",
-        **dict.fromkeys(
-            ("contains", "regex"), "it is a rule of stdout or stderr: write stdout: and an item that begins with `- `"
-        ),
-    }
-    exit_code = ListOf(
-        Int(-64, 255),
-        least=1,
-        single=True,
-        doc="Accepted exit codes; -9 is an end by signal 9.",
-        example=[0, 1],
-        shows_default="[0] under expect, nothing under warn",
-    )
-    max_duration_ms = Int(1, _LARGEST_MS, unit="milliseconds", doc="Longest duration, in ms.", example=2000)
-    stdout = Rules(documents=False, doc="Rules on the standard output, in order.", example=[{"regex": "^ok"}])
-    stderr = Rules(documents=False, doc="Rules on the standard error output, in order.", example=[{"empty": True}])
-
-    @post_load
-    def _make(self, data: dict[str, Any], **_: Any) -> CommandExpect:
-        return CommandExpect(**data)
+def _user_info(written: dict[str, Any]) -> tuple[str, Any]:
+    """User and password in the URL are basic authentication; they leave the URL here."""
+    parts = urlsplit(written["url"])
+    auth = written.get("auth")
+    if "@" not in parts.netloc:
+        return written["url"], auth
+    info, _, host = parts.netloc.rpartition("@")
+    user, colon, password = info.partition(":")
+    given = auth is not None or any(name.lower() == "authorization" for name, _value in written["headers"])
+    if given:
+        raise ValidationError(
+            {"http": {"url": ["the URL holds a user, and auth or the header Authorization is given too: keep one"]}}
+        )
+    url = urlunsplit((parts.scheme, host, parts.path, parts.query, parts.fragment))
+    return url, BasicAuth(unquote(user), unquote(password)) if colon else None
 
 
-# --- the registry ----------------------------------------------------------------------------------------------------
+def _load_once(tls: TlsSettings) -> None:
+    """Load the files once, to prove that they can be."""
+    try:
+        if tls.ca_file:
+            _load_authorities(tls.ca_file)
+    except (OSError, ssl.SSLError) as exc:
+        message = _file_problem(tls.ca_file, exc, "certificates in PEM form")
+        raise ValidationError({"http": {"tls": {"caFile": [message]}}}) from exc
+    try:
+        if tls.cert_file:
+            _load_client(tls.cert_file, tls.key_file)
+    except (OSError, ssl.SSLError) as exc:
+        expected = "a certificate and the key that fits it, in PEM form, without a password"
+        message = _file_problem(exc.filename or tls.cert_file, exc, expected)
+        raise ValidationError({"http": {"tls": {"certFile": [message]}}}) from exc
 
 
-@dataclass(frozen=True, slots=True)
-class TypeSchema:
-    """What a target type can be told: its own settings, the part that `defaults` may hold, its expectations."""
-
-    settings: type[Strict]
-    defaults: type[Strict]
-    expect: type[Strict]
+@functools.lru_cache(64)
+def _load_authorities(path: str) -> None:
+    ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
 
 
-TYPE_SCHEMAS: dict[str, TypeSchema] = {
-    "http": TypeSchema(HttpSchema, HttpDefaultsSchema, HttpExpectSchema),
-    "command": TypeSchema(CommandSchema, CommandDefaultsSchema, CommandExpectSchema),
-}
+@functools.lru_cache(64)
+def _load_client(cert_file: str, key_file: str | None) -> None:
+    # without a callback OpenSSL would ask on the terminal for the password of an encrypted key
+    ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(cert_file, key_file, password=lambda: "")
+
+
+def _file_problem(path: Any, exc: OSError, expected: str) -> str:
+    if isinstance(exc, ssl.SSLError):
+        return f"{path} does not hold {expected}"
+    return f"{path} can't be read: {exc.strerror or exc}"
+
+
+# --- what is shown and what is doubted -------------------------------------------------------------------------------
+
+
+def _summary(tree: nodes.Mapping) -> str:
+    return masking.shown_line(tree, "http", "url")
+
+
+def _lints(target: ResolvedTarget, tree: nodes.Mapping) -> Iterator[Doubt]:
+    settings: HttpSettings = target.settings
+    if settings.body is not None and settings.method in ("GET", "HEAD"):
+        message = f"a body is sent with {settings.method}, which servers ignore: set method: POST"
+        yield Doubt(("http", "method"), message)
+    written = nodes.find(tree, "http", "url")
+    url = str(written.value) if isinstance(written, nodes.Scalar) else settings.url
+    if "@" in urlsplit(url).netloc and settings.auth is None:
+        message = "the URL holds a user without a password, and no Authorization is sent for it: use auth"
+        yield Doubt(("http", "url"), message)
+    plain = settings.url[:5].lower() == "http:"
+    for part, expect in (("expect", target.expect), ("warn", target.warn)):
+        if plain and expect is not None and expect.certificate_min_days_left is not None:
+            message = "the URL is http, and only https has a certificate: use an https URL"
+            yield Doubt((part, "certificate"), message)
+    if plain and settings.tls.ca_file:
+        yield Doubt(("http", "tls", "caFile"), "the URL is http, where this has no effect")
+    if not settings.tls.verify and not plain:
+        message = "the certificate is not verified: anyone on the way can answer for this server"
+        yield Doubt(("http", "tls", "verify"), message)
+
+
+HTTP = TargetType(
+    name="http",
+    settings=HttpSchema,
+    defaults=HttpDefaultsSchema,
+    expect=HttpExpectSchema,
+    nothing_asked=HttpExpect(),
+    build=_build,
+    summary=_summary,
+    example={"followRedirects": False},
+    lints=_lints,
+    unwritten=lambda _settings: ("expect.status", [200]),
+    path_keys=(("tls", "caFile"), ("tls", "certFile"), ("tls", "keyFile")),
+    merged_keys={"headers": str.lower, "tls": str},
+    misplaced={
+        "body": "rules on the answer stand under expect:, a body to send under http:",
+        "headers": "headers to send stand under http:, expectations about the answer's headers under expect:",
+    },
+)
