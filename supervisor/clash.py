@@ -39,4 +39,4 @@ def _distribution(home: Path) -> str | None:
 
 def _position(folder: Path) -> int:
     places = [Path(entry or ".").resolve() for entry in sys.path]
-    return places.index(folder) if folder in places else -1  # -1: found by an import hook (an editable install)
+    return places.index(folder) if folder in places else len(places)  # by an import hook (an editable install): last

@@ -10,7 +10,10 @@ import click
 from supervisor.commands import options, output
 
 
-@click.command(epilog="Example: checkvisor backup /var/backups/checkvisor.db")
+@click.command(
+    short_help="Copy the database, also while it is in use.",
+    epilog="Example: checkvisor backup /var/backups/checkvisor.db",
+)
 @click.argument("file", type=options.FILE)
 @options.config
 @options.as_json

@@ -11,14 +11,14 @@ import click
 from supervisor.commands import configuration, options, output
 
 if TYPE_CHECKING:
-    from supervisor.checkers.base import TraceStep
+    from supervisor.context import TraceStep
     from supervisor.model import CheckFailure, CheckResult, ResolvedTarget
 
 MATCHED, MISMATCH, ERROR = 0, 1, 3
 _COLOURS = {"ok": "green", "failed": "red", "warning": "yellow"}
 
 
-@click.command(epilog="Example: checkvisor check shop-api")
+@click.command(short_help="Check one target now and show every step.", epilog="Example: checkvisor check shop-api")
 @click.argument("target_id", metavar="ID")
 @options.config
 @options.insecure

@@ -37,7 +37,9 @@ def find(loaded: Loaded, target_id: str) -> ResolvedTarget:
 # --- validate --------------------------------------------------------------------------------------------------------
 
 
-@click.command(epilog="Example: checkvisor validate config.yaml conf.d/")
+@click.command(
+    short_help="Check configurations, report every problem.", epilog="Example: checkvisor validate config.yaml conf.d/"
+)
 @click.argument("paths", type=options.FILE, nargs=-1, metavar="[PATH]...")
 @options.config
 @options.insecure
@@ -176,7 +178,10 @@ def explain(target_id: str, path: Path | None, insecure: bool, as_yaml: bool, as
     output.table(("PATH", "VALUE", "ORIGIN"), rows)
 
 
-@click.command(epilog="Example: checkvisor schema > checkvisor.schema.json")
+@click.command(
+    short_help="Print the JSON Schema of the configuration.",
+    epilog="Example: checkvisor schema > checkvisor.schema.json",
+)
 def schema() -> None:
     """Print the JSON Schema of a configuration file, for editors."""
     from supervisor import config

@@ -32,7 +32,9 @@ def events() -> None:
 # --- from the database -----------------------------------------------------------------------------------------------
 
 
-@events.command("list", epilog="Example: checkvisor events list shop-api --limit 5")
+@events.command(
+    "list", short_help="List the latest events.", epilog="Example: checkvisor events list shop-api --limit 5"
+)
 @click.argument("stream", required=False, metavar="[ID]")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many.")
 @options.config
@@ -55,7 +57,7 @@ def list_events(stream: str | None, limit: int, path: Path | None, as_json: bool
         _print_rows(rows)
 
 
-@events.command(epilog="Example: checkvisor events show shop-api:17")
+@events.command(short_help="Show one event.", epilog="Example: checkvisor events show shop-api:17")
 @click.argument("event_id", metavar="EVENT_ID")
 @options.config
 @options.as_json
@@ -148,7 +150,9 @@ def _told(outcome: OutcomeRow) -> str:
 # --- by the supervisor -----------------------------------------------------------------------------------------------
 
 
-@events.command(epilog="Example: checkvisor events test shop-api --endpoint ops")
+@events.command(
+    short_help="Send a sample event to webhooks.", epilog="Example: checkvisor events test shop-api --endpoint ops"
+)
 @click.argument("target_id", metavar="ID")
 @endpoint_option
 @options.config
@@ -158,7 +162,7 @@ def test(target_id: str, endpoint: str | None, path: Path | None, as_json: bool)
     return _attempts({"command": "test", "target": target_id, "endpoint": endpoint}, path, as_json=as_json)
 
 
-@events.command(epilog="Example: checkvisor events redeliver shop-api:17")
+@events.command(short_help="Send an event again.", epilog="Example: checkvisor events redeliver shop-api:17")
 @click.argument("event_id", metavar="EVENT_ID")
 @endpoint_option
 @options.config
@@ -169,7 +173,9 @@ def redeliver(event_id: str, endpoint: str | None, path: Path | None, as_json: b
     return _attempts({"command": "redeliver", "eventId": event_id, "endpoint": endpoint}, path, as_json=as_json)
 
 
-@events.command(epilog="Example: checkvisor events skip shop-api:17 --endpoint ops")
+@events.command(
+    short_help="Give up an event that waits.", epilog="Example: checkvisor events skip shop-api:17 --endpoint ops"
+)
 @click.argument("event_id", metavar="EVENT_ID")
 @endpoint_option
 @options.config

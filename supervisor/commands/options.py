@@ -45,6 +45,9 @@ def config_path(path: Path | None) -> Path:
     """The configuration that was named, or the default one."""
     if path is not None:
         return path
-    from supervisor.config import default_path
+    from supervisor.config import NoConfiguration, default_path
 
-    return default_path(os.environ)
+    found = default_path(os.environ)
+    if not found.exists() and not os.environ.get("CHECKVISOR_CONFIG"):
+        raise NoConfiguration(f"there is no configuration: neither ./config.yaml nor {found} exists; name one with -c")
+    return found

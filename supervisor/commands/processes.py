@@ -45,7 +45,7 @@ def web_options(command: _Decorated) -> _Decorated:
     return command
 
 
-@click.command(epilog="Example: checkvisor run -c /etc/checkvisor/config.yaml")
+@click.command(short_help="Run the supervisor.", epilog="Example: checkvisor run -c /etc/checkvisor/config.yaml")
 @options.config
 @options.insecure
 @watch
@@ -59,7 +59,10 @@ def run(path: Path | None, insecure: bool, watch: bool) -> int:
     return supervise(options.config_path(path), insecure=insecure, watch=watch, environ=os.environ)
 
 
-@click.command(epilog="Example: checkvisor web --bind 127.0.0.1:8080 --database data/checkvisor.db")
+@click.command(
+    short_help="Serve the status page, the JSON API and the metrics.",
+    epilog="Example: checkvisor web --bind 127.0.0.1:8080 --database data/checkvisor.db",
+)
 @web_options
 @click.option(
     "--database", envvar="CHECKVISOR_DATABASE", metavar="FILE", default="",

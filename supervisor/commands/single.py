@@ -9,7 +9,7 @@ import selectors
 import time
 
 from supervisor import logs
-from supervisor.checkers.base import TraceStep
+from supervisor.context import TraceStep
 from supervisor.model import CheckResult, ResolvedTarget
 from supervisor.pool import Finished, Freed, Pool, Run
 

@@ -12,8 +12,9 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 
 from supervisor import checkers
-from supervisor.checkers.base import CheckContext, Checker, Outcome, TraceStep
+from supervisor.checkers.base import Checker, Outcome
 from supervisor.commands.single import VARIABLE
+from supervisor.context import CheckContext, TraceStep
 from supervisor.model import ResolvedTarget
 from supervisor.text import clean, cut
 from supervisor.worker import VALUE_LIMIT, masker

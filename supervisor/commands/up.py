@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -11,7 +12,10 @@ from supervisor.commands import options
 from supervisor.commands.processes import environment_for_web, python, watch, web_options, web_settings
 
 
-@click.command(epilog="Example: checkvisor up -c config.yaml --bind 127.0.0.1:8080")
+@click.command(
+    short_help="Run the supervisor and the web app together.",
+    epilog="Example: checkvisor up -c config.yaml --bind 127.0.0.1:8080",
+)
 @options.config
 @options.insecure
 @watch
@@ -29,23 +33,20 @@ def up(
 
     Ctrl-C or SIGTERM stops both, a second one at once; SIGHUP reloads the configuration.
     """
-    from supervisor import config, listening, logs
+    from supervisor import listening, logs
     from supervisor.commands.family import Family
     from supervisor.commands.page import Page
 
-    configuration = options.config_path(path)
     address = listening.parse(bind)
-    loaded = config.load(configuration, insecure=insecure)  # nothing is started for one that is wrong
-    database = Path(loaded.runtime.data_dir) / "checkvisor.db"
-    del loaded
+    configuration, database = _look_apart(path, insecure=insecure)  # nothing is started for one that is wrong
     listener = None if address.path else listening.listen(address)
     if listener is not None:
         address, bind = listening.bound(listener), f"fd://{listener.fileno()}"
     flags = (*(("--insecure-config",) if insecure else ()), *(("--watch",) if watch else ()))
-    settings = web_settings(bind, base_path, trusted_hosts, frame_ancestors, str(database))
+    settings = web_settings(bind, base_path, trusted_hosts, frame_ancestors, database)
     logs.setup()
     family = Family(
-        supervisor=python("supervisor", "run", "-c", str(configuration), *flags),
+        supervisor=python("supervisor", "run", "-c", configuration, *flags),
         supervisor_environ=dict(os.environ),
         web=python("webui"),
         web_environ=environment_for_web(os.environ) | settings,
@@ -53,3 +54,25 @@ def up(
         page=Page(address, base_path),
     )
     return family.run()
+
+
+def _look_apart(path: Path | None, *, insecure: bool) -> tuple[str, str]:
+    """The paths of the valid configuration and of its database. A child looks, and says what is wrong: what it takes to
+    load a configuration is three times the memory that this process needs for the rest of its life."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        from supervisor import config
+
+        configuration = options.config_path(path)
+        data_dir = config.load(configuration, insecure=insecure).runtime.data_dir
+        os.write(writing, json.dumps([str(configuration), str(Path(data_dir) / "checkvisor.db")]).encode())
+        raise click.exceptions.Exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        told = pipe.read()
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if status != 0:
+        raise click.exceptions.Exit(status if status > 0 else 128 - status)
+    configuration, database = json.loads(told)
+    return configuration, database
