@@ -213,7 +213,8 @@ class Product:
 
     def supervisor(self) -> int:
         """The pid of the supervisor."""
-        pid: int = json.loads(self.rows("SELECT value FROM meta WHERE key = 'supervisor'")[0][0])["pid"]
+        rows = until(lambda: self.rows("SELECT value FROM meta WHERE key = 'supervisor'"), 10, "its pid in the store")
+        pid: int = json.loads(rows[0][0])["pid"]
         return pid
 
     def running(self, text: str) -> set[int]:
