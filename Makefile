@@ -1,6 +1,6 @@
 # GNU make 3.81 is enough. `make` alone lists the targets.
 VENV ?= .venv
-PYTHON = $(VENV)/bin/python
+PY = $(VENV)/bin/python
 # all benchmarks that are run by `make bench`; noop is a part of another one
 BENCHES = $(filter-out __init__ noop soak,$(basename $(notdir $(sort $(wildcard bench/*.py)))))
 CONFIG ?= config.yaml
@@ -41,10 +41,10 @@ run: runtime
 	@exec $(VENV)/bin/checkvisor up -c $(CONFIG)
 
 test: dev
-	$(PYTHON) -m pytest $(ARGS)
+	$(PY) -m pytest $(ARGS)
 
 test-slow: dev
-	$(PYTHON) -m pytest -m "slow or browser or systemd" $(ARGS)
+	$(PY) -m pytest -m "slow or browser or systemd" $(ARGS)
 
 lint: dev
 	$(VENV)/bin/ruff check .
@@ -58,17 +58,17 @@ audit: dev
 	$(VENV)/bin/pip-audit --require-hashes --disable-pip -r deploy/requirements.txt
 
 bench: dev
-	@for name in $(BENCHES); do echo "--- $$name"; $(PYTHON) -m bench.$$name $(ARGS) || exit 1; done
+	@for name in $(BENCHES); do echo "--- $$name"; $(PY) -m bench.$$name $(ARGS) || exit 1; done
 
 bench-full: dev
 	@BENCH_FULL=1 $(MAKE) --no-print-directory bench
 
 soak: dev
-	$(PYTHON) -m bench.soak --duration $(SOAK) $(ARGS)
+	$(PY) -m bench.soak --duration $(SOAK) $(ARGS)
 
 # A copy is built, so that nothing of an older build gets in and nothing is left behind. The lock brought setuptools.
 wheel: dev
-	@sh deploy/build.sh "$(PYTHON)" dist
+	@sh deploy/build.sh "$(PY)" dist
 
 lock:
 	sh deploy/lock.sh

@@ -1,11 +1,11 @@
-"""Prints the steps of .ci/run and one summary over all pytest reports, in pytest's own form; exits 1 if anything failed."""
+"""Prints the steps of .ci/run and one summary over all pytest reports, in pytest's own form; exits 1 on a failure."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
 from pathlib import Path
-from xml.etree import ElementTree  # noqa: S405 - reports that our own pytest wrote
+from xml.etree import ElementTree
 
 STEPS_WITH_REPORT = {"test": "default.xml", "test-slow": "slow.xml"}
 
@@ -13,7 +13,7 @@ STEPS_WITH_REPORT = {"test": "default.xml", "test-slow": "slow.xml"}
 def read(report: Path, counts: Counter[str], lines: list[str]) -> float:
     """Count the cases of one report, list what is not well, and return the seconds."""
     seconds = 0.0
-    for suite in ElementTree.parse(report).getroot().iter("testsuite"):  # noqa: S314
+    for suite in ElementTree.parse(report).getroot().iter("testsuite"):
         seconds += float(suite.get("time", "0"))
         for case in suite.iter("testcase"):
             name = f"{case.get('classname', '').replace('.', '/')}::{case.get('name', '')}"
@@ -26,7 +26,7 @@ def read(report: Path, counts: Counter[str], lines: list[str]) -> float:
             else:
                 counts["failed" if kind.tag == "failure" else "error"] += 1
                 word = "FAILED" if kind.tag == "failure" else "ERROR"
-                lines.append(f"{word} {name} - {kind.get('message', '').splitlines()[0][:150] if kind.get('message') else ''}")
+                lines.append(f"{word} {name} - {(kind.get('message') or '-').splitlines()[0][:150]}")
     return seconds
 
 

@@ -8,7 +8,7 @@
 #
 # What goes where:
 #     /opt/checkvisor/releases/VERSION-SUM   one environment a release; `current` and `previous` point to two of them
-#     /usr/local/bin/checkvisor              the command
+#     /usr/local/bin/checkvisor              the command, which sees the service's configuration, secrets and database
 #     /usr/local/lib/systemd/system          both units; your own changes belong in `systemctl edit`
 #     /etc/checkvisor                        config.yaml (made once, never overwritten), checkvisor.env
 #     /var/lib/checkvisor                    the database
@@ -98,7 +98,7 @@ sample() {
 # A release that does not accept the configuration is not switched to.
 validate() {
     [ -n "$booted" ] || return 0
-    systemd-run --quiet --wait --pipe -p User=checkvisor -p EnvironmentFile=-/etc/checkvisor/checkvisor.env \
+    systemd-run --quiet --collect --wait --pipe -p User=checkvisor -p EnvironmentFile=-/etc/checkvisor/checkvisor.env \
         -p StateDirectory=checkvisor -p StateDirectoryMode=0750 \
         "$1/bin/checkvisor" validate /etc/checkvisor/config.yaml > /run/checkvisor-validate.log 2>&1 || {
         cat /run/checkvisor-validate.log >&2
@@ -128,7 +128,7 @@ activate() {
         install -D -m 644 "$release/share/checkvisor/$unit" "$units/$unit"
         changed=yes
     done
-    ln -sfn $opt/current/bin/checkvisor $link
+    cmp -s "$release/share/checkvisor/command.sh" $link || install -D -m 755 "$release/share/checkvisor/command.sh" $link
     [ -n "$booted" ] || { say "systemd is not running here: the services start with the next boot"; systemctl enable $services 2> /dev/null || true; return 0; }
     systemctl daemon-reload
     systemctl enable --quiet $services
@@ -157,7 +157,7 @@ uninstall() {
     [ -z "$booted" ] || systemctl disable --quiet --now $services 2> /dev/null || true
     for unit in $services; do rm -f "$units/$unit" "/etc/systemd/system/multi-user.target.wants/$unit"; done
     rm -rf $opt $lib/sysusers.d/checkvisor.conf $lib/tmpfiles.d/checkvisor.conf
-    [ ! -L $link ] || rm -f $link
+    rm -f $link
     [ -z "$booted" ] || { systemctl daemon-reload; systemctl reset-failed $services 2> /dev/null || true; }
     rm -rf /run/checkvisor
     if [ -n "$purge" ]; then

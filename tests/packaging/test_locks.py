@@ -57,8 +57,7 @@ def test_development_lock_has_its_group_and_the_very_same_runtime() -> None:
     developed, run = pins("requirements-dev.txt"), pins("requirements.txt")
     asked = {normal(re.split(r"[ =<>~]", item)[0]) for item in groups["dev"]}
     assert asked <= set(developed)
-    different = {name: (run[name], developed.get(name)) for name in run if versions(run[name]) - versions(developed[name])}
-    assert different == {}
+    assert {name: run[name] for name in run if versions(run[name]) - versions(developed[name])} == {}
 
 
 def versions(specs: set[str]) -> set[str]:

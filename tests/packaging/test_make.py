@@ -22,12 +22,12 @@ def test_help_names_every_target() -> None:
 
 def test_no_feature_after_make_3_81() -> None:
     """No `.ONESHELL`, `!=`, `::=`, `$(file ...)`, `$(let ...)`, grouped targets: macOS has GNU make 3.81."""
-    for feature in (r"\.ONESHELL", r"^\S+\s*!=", "::=", r"\$\(file ", r"\$\(let ", r"\$\(intcmp ", "&:", r"\.EXTRA_PREREQS"):
+    for feature in (r"\.ONESHELL", r"^\S+\s*!=", "::=", r"\$\((file|let|intcmp) ", "&:", r"\.EXTRA_PREREQS"):
         assert not re.search(feature, TEXT, flags=re.MULTILINE), feature
 
 
 def test_what_others_may_write_is_closed_and_said(tmp_path: Path) -> None:
-    """`make run` in a clone made with umask 002: the configuration loses the group's right, with a line that says so."""
+    """`make run` in a clone made with umask 002: the configuration loses the group's right, and a line says so."""
     config = tmp_path / "config.yaml"
     config.write_text("targets: []\n")
     config.chmod(0o664)

@@ -1,4 +1,4 @@
-"""deploy/mkvenv.sh where something is missing: it names it and leaves nothing half-made. The whole way is in test_clone.py."""
+"""deploy/mkvenv.sh where something is missing: it names it and leaves nothing half-made. The rest: test_clone.py."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_failed_installation_leaves_nothing(checkout: Path, bin_directory: Pat
 
 
 def test_nothing_to_do(checkout: Path, bin_directory: Path) -> None:
-    """With an environment of the same locks it does nothing; a development one serves to run as well; a new lock counts."""
+    """With an environment of the same locks it does nothing; a development one serves to run; a new lock counts."""
     calls = checkout / "calls"
     script(bin_directory / "python3.11", f'exec {sys.executable} "$@"\n')
     script(

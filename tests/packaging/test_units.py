@@ -1,4 +1,4 @@
-"""The systemd units without a running systemd: valid, hardened enough, and with every directive that the design asks for."""
+"""The systemd units without a running systemd: valid, hardened enough, with every directive that was promised."""
 
 from __future__ import annotations
 
@@ -47,8 +47,9 @@ def test_verify(tmp_path: Path, name: str) -> None:
 def test_exposure(name: str) -> None:
     """The hardening is worth what the documentation says: 3.0 or better, 1.5 or better for the page."""
     done = subprocess.run(
-        ["systemd-analyze", "security", "--offline=true", str(DEPLOY / name)], capture_output=True, text=True, check=False
-    )
+        ["systemd-analyze", "security", "--offline=true", str(DEPLOY / name)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     level = re.search(r"Overall exposure level for \S+: ([0-9.]+)", done.stdout)
     assert level is not None
@@ -63,7 +64,8 @@ def test_directives_of_the_supervisor() -> None:
         "RestartSec": "5", "StartLimitIntervalSec": "0", "RestartPreventExitStatus": "2", "OOMPolicy": "continue",
         "TimeoutStartSec": "infinity", "TimeoutStopSec": "30", "KillMode": "mixed", "LimitNOFILE": "65536",
         "StateDirectory": "checkvisor", "StateDirectoryMode": "0750", "RuntimeDirectory": "checkvisor",
-        "RuntimeDirectoryPreserve": "yes", "UMask": "0027", "AmbientCapabilities": "CAP_NET_RAW", "ProtectProc": "default",
+        "RuntimeDirectoryPreserve": "yes", "UMask": "0027", "AmbientCapabilities": "CAP_NET_RAW",
+        "ProtectProc": "default",
     }  # fmt: skip
     assert {key: unit[key][-1] for key in wanted} == wanted
     assert "touch checkvisor.db-wal checkvisor.db-shm" in unit["ExecStopPost"][0]

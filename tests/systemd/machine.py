@@ -1,7 +1,8 @@
 """A Debian root made by debootstrap and booted by systemd-nspawn, for the tests of this directory.
 
-Roots and wheels are kept outside the checkout (CHECKVISOR_TEST_CACHE, default /var/cache/checkvisor-tests), so that only
-the first run pays for them. The mirror is the one that this machine's own apt uses. A booted machine has loopback alone.
+Roots and wheels are kept outside the checkout (CHECKVISOR_TEST_CACHE, default /var/cache/checkvisor-tests), so that
+only the first run pays for them. The mirror is the one that this machine's own apt uses. A booted machine has loopback
+alone.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def missing() -> str:
     """Why these tests can't run here; empty if they can."""
     if os.geteuid() != 0:
         return "boots a Debian root, which needs root"
-    for tool, package in (("systemd-nspawn", "systemd-container"), ("debootstrap", "debootstrap"), ("nsenter", "util-linux")):
+    tools = {"systemd-nspawn": "systemd-container", "debootstrap": "debootstrap", "nsenter": "util-linux"}
+    for tool, package in tools.items():
         if shutil.which(tool) is None:
             return f"needs {tool} (Debian package {package})"
     if not mirror():
@@ -123,8 +125,9 @@ class Machine:
     def __init__(self, root: Path, *, binds: dict[Path, str], log: Path) -> None:
         self.root = root
         self._command = [
-            "systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit", "--console=pipe", "--private-network",
-            "--link-journal=no", "--resolv-conf=off", "--timezone=off", f"--directory={root}", f"--machine=cv{os.getpid()}",
+            "systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit", "--console=pipe",
+            "--private-network", "--link-journal=no", "--resolv-conf=off", "--timezone=off",
+            f"--directory={root}", f"--machine=cv{os.getpid()}",
             *(f"--bind-ro={path}:{at}" for path, at in binds.items()),
         ]  # fmt: skip
         self._log = log
@@ -138,13 +141,22 @@ class Machine:
             )
         self.booted()
 
-    def booted(self, *, after: int = 0) -> None:
-        """Wait for a running system whose PID 1 is not `after` (a reboot makes a new one)."""
-        self.wait(lambda: self.leader() not in (0, after), 30, "a PID 1")
-        self.wait(lambda: self.run("systemctl", "is-system-running", check=False).strip() in ("running", "degraded"), 60)
-        assert self.run("systemctl", "is-system-running", check=False).strip() == "running", self.run(
-            "systemctl", "--failed", "--no-legend"
-        )
+    def booted(self) -> None:
+        """Wait until everything is started."""
+        self.wait(self.leader, 30, "a PID 1")
+        said = self.wait(self._settled, 60, "the end of the boot")
+        assert said == "running", self.run("systemctl", "--failed", "--no-legend")
+
+    def _settled(self) -> str:
+        said = self.run("systemctl", "is-system-running", check=False).strip()
+        return said if said in ("running", "degraded") else ""
+
+    def reboot(self) -> None:
+        """Reboot from inside. With --keep-unit, systemd-nspawn ends with 133: start me again."""
+        assert self._nspawn is not None
+        self.run("systemctl", "reboot", check=False)
+        assert self._nspawn.wait(60) == 133
+        self.boot()
 
     def leader(self) -> int:
         """PID 1 of the machine, as the host sees it; 0 if there is none at the moment."""
@@ -162,7 +174,7 @@ class Machine:
     def run(self, *command: str, check: bool = True, timeout: float = 120, env: dict[str, str] | None = None) -> str:
         """Run a command in the machine; returns stdout and stderr. With `check`, a failure shows them."""
         done = subprocess.run(
-            ["nsenter", "--target", str(self.leader()), "--all", "--wd=/", *command],
+            ["nsenter", "--target", str(self.leader()), "--all", "--wd", *command],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, errors="replace",
             timeout=timeout, check=False,
             env={"PATH": PATH, "LANG": "C.UTF-8", "HOME": "/root", **(env or {})},

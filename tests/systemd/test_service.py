@@ -26,12 +26,6 @@ def newest(machine: Machine, target: str) -> dict[str, Any]:
     return machine.api(f"/targets/{target}/results?limit=1")["items"][0]
 
 
-def journal(machine: Machine, unit: str = "checkvisor", *, since: str = "") -> list[dict[str, Any]]:
-    """The events that a unit logged."""
-    said = machine.run("journalctl", "-q", "-u", unit, "-o", "cat", "--no-pager", *(["--since", since] if since else []))
-    return [json.loads(line) for line in said.splitlines() if line.startswith("{")]
-
-
 def test_started(service: Machine) -> None:
     """After install.sh both services run, the checks are up, and every place belongs to whom it should."""
     for unit in BOTH:
@@ -58,7 +52,8 @@ def test_units_verify_in_place(service: Machine) -> None:
     """systemd-analyze has nothing to say about the installed units, and rates them as promised."""
     for unit, limit in (("checkvisor.service", 3.0), ("checkvisor-web.service", 1.5)):
         assert service.run("systemd-analyze", "verify", "--man=no", f"/usr/local/lib/systemd/system/{unit}") == ""
-        level = re.search(r"exposure level for \S+: ([0-9.]+)", service.run("systemd-analyze", "security", "--no-pager", unit))
+        said = service.run("systemd-analyze", "security", "--no-pager", unit)
+        level = re.search(r"exposure level for \S+: ([0-9.]+)", said)
         assert level is not None
         assert float(level[1]) <= limit
 
@@ -77,14 +72,14 @@ def test_hardening_reaches_the_commands(service: Machine) -> None:
     service.write("/etc/checkvisor/config.yaml", CONFIG + (
         "  - {id: writes, name: Writes, type: command, command: {exec: touch, args: [/etc/written]}}\n"
         "  - {id: sudo, name: Sudo, type: command, command: {exec: sudo, args: [-n, id, -u]}}\n"
-        "  - {id: disks, name: Disks, type: command, command: {exec: sh, args: [-c, 'ls /dev | grep -c -e sda -e vda']}}\n"
+        "  - {id: disks, name: Disks, type: command, command: {exec: sh, args: [-c, 'ls /dev/[svn]d*']}}\n"
         "  - {id: tmp, name: Tmp, type: command, command: {exec: sh, args: [-c, 'echo x > /tmp/x && cat /tmp/x']}}\n"
     ), group="checkvisor")  # fmt: skip
     service.run("systemctl", "reload", "checkvisor")
     wanted = {"ping": "up", "pgrep": "up", "page": "up", "writes": "down", "sudo": "down", "disks": "down", "tmp": "up"}
     service.wait(lambda: states(service) == wanted, 20, "states behind the hardening")
     assert "Read-only file system" in json.dumps(newest(service, "writes"))
-    assert "no new privileges" in json.dumps(newest(service, "sudo"))
+    assert "to disable the flag" in json.dumps(newest(service, "sudo"))
 
 
 def test_sudo_drop_in(service: Machine) -> None:
@@ -92,7 +87,7 @@ def test_sudo_drop_in(service: Machine) -> None:
     service.write("/etc/sudoers.d/checkvisor", "checkvisor ALL=(root) NOPASSWD: /usr/bin/id -u\n", mode=0o440)
     service.write("/etc/checkvisor/config.yaml", CONFIG + (
         "  - id: sudo\n    name: Sudo\n    type: command\n    command: {exec: sudo, args: [-n, /usr/bin/id, -u]}\n"
-        '    expect: {stdout: ["0\\n"]}\n'
+        '    expect: {stdout: [{regex: "^0$"}]}\n'
     ), group="checkvisor")  # fmt: skip
     drop_in = "/etc/systemd/system/checkvisor.service.d/sudo.conf"
     service.run("install", "-D", "-m", "644", "/src/deploy/checkvisor-sudo.conf", drop_in)
@@ -110,7 +105,8 @@ def test_reload(service: Machine) -> None:
     service.run("systemctl", "reload", "checkvisor")
     service.wait(lambda: states(service).get("new") == "up", 15, "the new target")
 
-    service.write("/etc/checkvisor/config.yaml", CONFIG.replace("failureThreshold", "failuresThreshold"), group="checkvisor")
+    bad = CONFIG.replace("failureThreshold", "failuresThreshold")
+    service.write("/etc/checkvisor/config.yaml", bad, group="checkvisor")
     service.run("systemctl", "reload", "checkvisor")
     service.wait(lambda: service.api("/summary")["supervisor"]["reloadError"], 15, "the error on the page")
     assert "failureThreshold" in json.dumps(service.api("/summary")["supervisor"]["reloadError"])
@@ -130,7 +126,8 @@ def test_bad_configuration_at_start(service: Machine) -> None:
     service.run("systemctl", "restart", "checkvisor", check=False)
     service.wait(lambda: service.show("checkvisor", "ActiveState") == "failed", 15, "failed")
     assert service.show("checkvisor", "ExecMainStatus") == "2"
-    assert "/etc/checkvisor/config.yaml:2:" in service.run("systemctl", "status", "--no-pager", "-l", "checkvisor", check=False)
+    status = service.run("systemctl", "status", "--no-pager", "-l", "checkvisor", check=False)
+    assert "/etc/checkvisor/config.yaml:2:" in status
     assert service.get("/")[0] == 200
 
 
@@ -149,7 +146,7 @@ def test_watchdog(service: Machine) -> None:
 
 
 def test_kill_9(service: Machine) -> None:
-    """Killed at once: the page goes on reading, what was committed is kept, the next one starts in 5 s and cleans up."""
+    """Killed at once: the page goes on reading, what was committed is kept, the next one starts and cleans up."""
     service.wait(lambda: states(service).get("ping") == "up", 15)
     results = newest(service, "ping")
     pid = service.show("checkvisor", "MainPID")
@@ -181,11 +178,9 @@ def test_stop_with_running_checks(service: Machine) -> None:
     assert service.show("checkvisor", "ExecMainStatus") == "0"
     assert service.processes("checkvisor") == []
     assert service.api("/targets/slow/results")["items"] == []
-    sides = service.run("stat", "-c", "%U %a %n", "/var/lib/checkvisor/checkvisor.db-wal", "/var/lib/checkvisor/checkvisor.db-shm")
-    assert sides.splitlines() == [
-        "checkvisor 640 /var/lib/checkvisor/checkvisor.db-wal",
-        "checkvisor 640 /var/lib/checkvisor/checkvisor.db-shm",
-    ]
+    sides = [f"/var/lib/checkvisor/checkvisor.db-{name}" for name in ("wal", "shm")]
+    said = service.run("stat", "-c", "%U %a %n", *sides)
+    assert said.splitlines() == [f"checkvisor 640 {side}" for side in sides]
 
 
 def readable(machine: Machine) -> tuple[int, int, int]:
@@ -194,7 +189,7 @@ def readable(machine: Machine) -> tuple[int, int, int]:
 
 
 def test_the_page_reads_in_every_state(service: Machine) -> None:
-    """As its own user: beside a running supervisor, after a clean stop, after kill -9, without side files, without a file."""
+    """As its own user: beside a running supervisor, after a clean stop, after kill -9, without a file."""
     service.wait(lambda: readable(service) == (200, 200, 200), 15, "running")
 
     service.run("systemctl", "stop", "checkvisor")
@@ -232,8 +227,9 @@ def test_the_page_sees_no_configuration(service: Machine) -> None:
     """The page's user and its sandbox reach neither the configuration nor the secrets, and can't write the database."""
     service.write("/etc/checkvisor/checkvisor.env", "TOKEN=secret-of-the-test\n", mode=0o600)
     pid = service.show("checkvisor-web", "MainPID")
-    inside = ["nsenter", "-t", pid, "-m", "runuser", "-u", "checkvisor-web", "-g", "checkvisor-web", "-G", "checkvisor", "--"]
-    said = service.run(*inside, "sh", "-c", "ls /etc/checkvisor; echo x >> /var/lib/checkvisor/checkvisor.db; touch /var/lib/checkvisor/x", check=False)
+    inside = f"nsenter -t {pid} -m runuser -u checkvisor-web -g checkvisor-web -G checkvisor --".split()
+    attempts = "ls /etc/checkvisor; cd /var/lib/checkvisor && echo x >> checkvisor.db; touch /var/lib/checkvisor/x"
+    said = service.run(*inside, "sh", "-c", attempts, check=False)
     assert "config.yaml" not in said
     assert said.count("Permission denied") + said.count("Read-only file system") == 3
     outside = service.run("runuser", "-u", "checkvisor-web", "--", "cat", "/etc/checkvisor/config.yaml", check=False)
@@ -244,9 +240,7 @@ def test_reboot(service: Machine) -> None:
     """After a reboot both services are there again, with the history of before."""
     service.wait(lambda: states(service).get("ping") == "up", 15)
     first = service.api("/targets/ping/results?limit=1")["items"][0]["timestamp"]
-    leader = service.leader()
-    service.run("systemctl", "reboot", check=False)
-    service.booted(after=leader)
+    service.reboot()
     service.wait(lambda: service.get("/readyz?strict=1")[0] == 200, 30, "fresh results")
     items = service.api("/targets/ping/results?limit=200")["items"]
     assert first in {item["timestamp"] for item in items}
