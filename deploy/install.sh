@@ -69,7 +69,7 @@ make_release() {
     VENV=$release WHEEL=$wheel sh deploy/mkvenv.sh service
     mkdir -p "$release/share/doc/checkvisor" "$release/share/checkvisor"
     cp docs/*.md "$release/share/doc/checkvisor/"
-    cp deploy/*.service deploy/*.conf deploy/*.sh "$release/share/checkvisor/"
+    cp deploy/*.service deploy/*.conf deploy/*.sh deploy/alerts.yml "$release/share/checkvisor/"
     "$release/bin/python" -m compileall -q "$release/lib" > /dev/null || true
     "$release/bin/checkvisor" version > /dev/null || fail "$release does not run (see above); nothing was changed"
     touch "$release/.complete"

@@ -21,6 +21,11 @@ targets:
 """
 
 
+@pytest.fixture(autouse=True)
+def no_leaks() -> None:
+    """Instead of the one for all tests: the machine lives as long as the session, and a reboot makes it anew."""
+
+
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path, Path]]:
     """(a fresh root to change, the source with its wheel, the wheels of the lock)."""

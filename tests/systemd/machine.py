@@ -171,11 +171,13 @@ class Machine:
                 continue
         return 0
 
-    def run(self, *command: str, check: bool = True, timeout: float = 120, env: dict[str, str] | None = None) -> str:
-        """Run a command in the machine; returns stdout and stderr. With `check`, a failure shows them."""
+    def run(
+        self, *command: str, check: bool = True, timeout: float = 120, env: dict[str, str] | None = None, said: str = ""
+    ) -> str:
+        """Run a command in the machine, with `said` on stdin; returns stdout and stderr, and fails with them."""
         done = subprocess.run(
             ["nsenter", "--target", str(self.leader()), "--all", "--wd", *command],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, errors="replace",
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, input=said, text=True, errors="replace",
             timeout=timeout, check=False,
             env={"PATH": PATH, "LANG": "C.UTF-8", "HOME": "/root", **(env or {})},
         )  # fmt: skip
@@ -213,14 +215,10 @@ class Machine:
         said = self.run("ps", "--no-headers", "-o", "pid,stat,args", "-u", user, check=False)
         return [line.strip() for line in said.splitlines() if line.split()[1:2] and not line.split()[1].startswith("Z")]
 
-    def write(self, path: str, text: str, *, mode: int = 0o640, group: str = "") -> None:
-        """Write a file of root's in the machine."""
-        file = self.root / path.lstrip("/")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-        file.chmod(mode)
-        if group:
-            self.run("chgrp", group, path)
+    def write(self, path: str, text: str, *, mode: int = 0o640, group: str = "root") -> None:
+        """Write a file of root's, from inside: seen from outside, an absolute symlink leads to a file of the host."""
+        script = 'mkdir -p "$(dirname "$1")" && rm -f "$1" && cat > "$1" && chown "root:$2" "$1" && chmod "$3" "$1"'
+        self.run("sh", "-c", script, "sh", path, group, f"{mode:o}", said=text)
 
     def power_off(self) -> None:
         """Halt the machine; it is killed if that takes too long."""

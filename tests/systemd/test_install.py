@@ -74,6 +74,34 @@ def test_uninstall_and_install_again(service: Machine) -> None:
     assert "disk" in {target["id"] for target in service.api("/targets")}
 
 
+def test_the_command_sees_what_the_service_sees(service: Machine) -> None:
+    """`checkvisor` as root has the service's secrets and database; a backup takes nothing away from the service."""
+    service.write("/etc/checkvisor/checkvisor.env", "# a comment\nGREETING='hello there'\nOTHER=\"x\"\n", mode=0o600)
+    service.write("/etc/checkvisor/config.yaml", (
+        "targets:\n  - {id: env, name: E, type: command, command: {exec: echo, args: ['${GREETING}', '${OTHER}']},\n"
+        "     expect: {stdout: [{contains: 'hello there x'}]}}\n"
+    ), group="checkvisor")  # fmt: skip
+    service.run("checkvisor", "validate")
+    service.run("checkvisor", "check", "env")
+    service.run("systemctl", "restart", "checkvisor")
+    service.wait(lambda: [t["state"] for t in service.api("/targets")] == ["up"], 20, "the secret in the service")
+    service.run("checkvisor", "backup", "/var/backup.db")
+    owners = service.run("find", "/var/lib/checkvisor", "-not", "-user", "checkvisor")
+    assert owners == ""
+    service.run("systemctl", "stop", "checkvisor")
+    service.run("checkvisor", "backup", "/var/backup-2.db")
+    assert service.run("find", "/var/lib/checkvisor", "-not", "-user", "checkvisor") == ""
+
+    # docs/operations.md: restore
+    database = "/var/lib/checkvisor/checkvisor.db"
+    service.run("mv", database, f"{database}.old")
+    service.run("rm", "-f", f"{database}-wal", f"{database}-shm")
+    service.run("install", "-o", "checkvisor", "-g", "checkvisor", "-m", "0640", "/var/backup.db", database)
+    service.run("systemctl", "start", "checkvisor")
+    service.wait(lambda: service.get("/readyz?strict=1")[0] == 200, 20, "the restored database")
+    service.run("rm", "-f", "/etc/checkvisor/checkvisor.env", f"{database}.old")
+
+
 def test_usage(machine: Machine) -> None:
     """A wrong option is a usage error; an ordinary user is told what is missing."""
     assert "--rollback" in machine.run("sh", "/src/deploy/install.sh", "--nonsense", check=False)
