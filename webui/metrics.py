@@ -7,51 +7,42 @@ addresses are never labels.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator, Sequence
 
 from flask import Blueprint, Response, request
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from supervisor import __version__
-from supervisor.logs import event
 from supervisor.store import read
 from supervisor.store.connect import ReadError
-from webui import view
+from webui import exposition, view
 from webui.cache import Cache, body, send
 from webui.db import Database, Snapshot
+from webui.exposition import OPENMETRICS, TEXT, Page
 
-log = logging.getLogger(__name__)
 _SHORT_MS = 2_000
 _STATES = ("pending", "up", "degraded", "failing", "down", "recovering")
-_LABELS = ("target", "type", "group")
 _HTTP = re.compile(r"HTTP ([0-9]{3})")
 # our names of the steps of a request, and blackbox_exporter's
 _PHASES = (
     ("dns", "resolve"), ("connect", "connect"), ("tls", "tls"), ("firstByte", "processing"), ("transfer", "transfer"),
 )  # fmt: skip
 
+Labelled = tuple[str, view.Target]  # a target and its labels, escaped
 
-class Families(Collector):
-    """One reading of the database, as metric families."""
 
-    def __init__(self, known: view.Supervisor | None, targets: Sequence[view.Target]) -> None:
-        self._known = known
-        self._targets = targets
-
-    def collect(self) -> Iterator[Metric]:
-        yield _gauge("checkvisor_web_build_info", "Version of the web app.", ("version",), [((__version__,), 1)])
-        readable = 0 if self._known is None else 1
-        yield _gauge("checkvisor_web_store_readable", "1 if the database could be read.", (), [((), readable)])
-        if self._known is None:
-            return
-        yield from _supervisor(self._known)
-        yield from _latest([one for one in self._targets if known_now(one)])
-        yield from _kept(self._targets)
+def write(content_type: str, known: view.Supervisor | None, targets: Sequence[view.Target]) -> str:
+    """One reading of the database; `known` is None when it could not be read."""
+    page = Page(content_type)
+    version = exposition.labels(version=__version__)
+    page.gauge("checkvisor_web_build_info", "Version of the web app.", [(version, 1)])
+    page.gauge("checkvisor_web_store_readable", "1 if the database could be read.", [("", 0 if known is None else 1)])
+    if known is not None:
+        rows = [(_labels(one), one) for one in targets]
+        _supervisor(page, known)
+        _latest(page, [(labels, one) for labels, one in rows if known_now(one)])
+        _kept(page, rows)
+    return page.text()
 
 
 def known_now(one: view.Target) -> bool:
@@ -60,88 +51,72 @@ def known_now(one: view.Target) -> bool:
     return fresh and one.row.last_timestamp is not None and one.state != "pending"
 
 
-def _supervisor(known: view.Supervisor) -> Iterator[Metric]:
+def _supervisor(page: Page, known: view.Supervisor) -> None:
     stale = 1 if known.stale else 0
-    yield _gauge("checkvisor_supervisor_stale", "1 if the supervisor is silent for more than 30 s.", (), [((), stale)])
+    page.gauge("checkvisor_supervisor_stale", "1 if the supervisor is silent for more than 30 s.", [("", stale)])
     if known.heartbeat_ms is not None:
-        name, text = "checkvisor_supervisor_heartbeat_timestamp_seconds", "When the supervisor last said that it lives."
-        yield _gauge(name, text, (), [((), known.heartbeat_ms / 1000)])
+        name, words = "checkvisor_supervisor_heartbeat_timestamp_seconds", "When the supervisor last said that it lives."
+        page.gauge(name, words, [("", known.heartbeat_ms / 1000)])
 
 
-def _latest(targets: Sequence[view.Target]) -> Iterator[Metric]:
-    rows = [(_labels(one), one) for one in targets]
-    yield _gauge(
+def _latest(page: Page, rows: Sequence[Labelled]) -> None:
+    page.gauge(
         "probe_success",
         "1 if the last check matched.",
-        _LABELS,
-        [(labels, 1 if one.row.last_matched else 0) for labels, one in rows],
+        ((labels, 1 if one.row.last_matched else 0) for labels, one in rows),
     )
-    yield _gauge(
+    page.gauge(
         "probe_duration_seconds",
         "How long the last check took.",
-        _LABELS,
-        [(labels, one.row.last_duration_ms / 1000) for labels, one in rows if one.row.last_duration_ms is not None],
+        ((labels, one.row.last_duration_ms / 1000) for labels, one in rows if one.row.last_duration_ms is not None),
     )
-    codes = [(labels, _HTTP.fullmatch(one.row.last_status_detail or "")) for labels, one in rows]
-    yield _gauge(
+    codes = ((labels, _HTTP.fullmatch(one.row.last_status_detail or "")) for labels, one in rows)
+    page.gauge(
         "probe_http_status_code",
         "HTTP status of the last check.",
-        _LABELS,
-        [(labels, int(code[1])) for labels, code in codes if code is not None],
+        ((labels, int(code[1])) for labels, code in codes if code is not None),
     )
-    yield _gauge(
+    page.gauge(
         "probe_ssl_earliest_cert_expiry",
         "When the leaf certificate expires, in Unix time.",
-        _LABELS,
-        [(labels, at / 1000) for labels, one in rows if (at := _expiry(one)) is not None],
+        ((labels, at / 1000) for labels, one in rows if (at := _expiry(one)) is not None),
     )
-    yield _gauge(
+    page.gauge(
         "probe_http_duration_seconds",
         "Duration of the last HTTP check by phase.",
-        (*_LABELS, "phase"),
-        [((*labels, phase), ms / 1000) for labels, one in rows for phase, ms in _phases(one)],
+        ((f'{labels},phase="{phase}"', ms / 1000) for labels, one in rows for phase, ms in _phases(one)),
     )
-    yield _gauge(
+    page.gauge(
         "checkvisor_target_state",
         "1 for the state the target is in.",
-        (*_LABELS, "state"),
-        [((*labels, state), 1 if one.state == state else 0) for labels, one in rows for state in _STATES],
+        ((f'{labels},state="{state}"', 1 if one.state == state else 0) for labels, one in rows for state in _STATES),
     )
 
 
-def _kept(targets: Sequence[view.Target]) -> Iterator[Metric]:
+def _kept(page: Page, rows: Sequence[Labelled]) -> None:
     """What stays true whatever the supervisor does."""
-    rows = [(_labels(one), one.row) for one in targets]
-    flags = [(_labels(one), one) for one in targets]
-    late = [(labels, 1 if one.late else 0) for labels, one in flags]
-    yield _gauge("checkvisor_target_late", "1 if the last result is older than 2 intervals + timeout.", _LABELS, late)
-    for overlay, text in (("paused", "1 if the target is paused."), ("maintenance", "1 if it is in maintenance.")):
-        raised = [(labels, 1 if one.overlay == overlay else 0) for labels, one in flags]
-        yield _gauge(f"checkvisor_target_{overlay}", text, _LABELS, raised)
-    seen = [(labels, row.last_timestamp / 1000) for labels, row in rows if row.last_timestamp is not None]
-    yield _gauge("checkvisor_target_last_result_timestamp_seconds", "When the last check began.", _LABELS, seen)
-    checks = CounterMetricFamily("checkvisor_checks", "Results over all time.", labels=(*_LABELS, "outcome"))
-    missed = CounterMetricFamily("checkvisor_checks_missed", "Checks that were due and did not run.", labels=_LABELS)
-    lost = CounterMetricFamily("checkvisor_results_lost", "Results that could not be stored.", labels=_LABELS)
-    for labels, row in rows:
-        checks.add_metric((*labels, "matched"), row.matched_total or 0)
-        checks.add_metric((*labels, "failed"), row.failed_total or 0)
-        missed.add_metric(labels, row.missed_total or 0)
-        lost.add_metric(labels, row.lost_total or 0)
-    yield from (checks, missed, lost)
+    late = ((labels, 1 if one.late else 0) for labels, one in rows)
+    page.gauge("checkvisor_target_late", "1 if the last result is older than 2 intervals + timeout.", late)
+    for overlay, words in (("paused", "1 if the target is paused."), ("maintenance", "1 if it is in maintenance.")):
+        raised = [(labels, 1 if one.overlay == overlay else 0) for labels, one in rows]
+        page.gauge(f"checkvisor_target_{overlay}", words, raised)
+    seen = ((labels, at / 1000) for labels, one in rows if (at := one.row.last_timestamp) is not None)
+    page.gauge("checkvisor_target_last_result_timestamp_seconds", "When the last check began.", seen)
+    page.counter("checkvisor_checks", "Results over all time.", _outcomes(rows))
+    missed = ((labels, one.row.missed_total or 0) for labels, one in rows)
+    page.counter("checkvisor_checks_missed", "Checks that were due and did not run.", missed)
+    lost = ((labels, one.row.lost_total or 0) for labels, one in rows)
+    page.counter("checkvisor_results_lost", "Results that could not be stored.", lost)
 
 
-def _labels(one: view.Target) -> tuple[str, str, str]:
-    return one.row.key, one.row.type, one.row.group
+def _outcomes(rows: Sequence[Labelled]) -> Iterator[tuple[str, float]]:
+    for labels, one in rows:
+        yield f'{labels},outcome="matched"', one.row.matched_total or 0
+        yield f'{labels},outcome="failed"', one.row.failed_total or 0
 
 
-def _gauge(
-    name: str, text: str, labels: Sequence[str], samples: Sequence[tuple[Sequence[str], float]]
-) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, text, labels=labels)
-    for values, value in samples:
-        family.add_metric(values, value)
-    return family
+def _labels(one: view.Target) -> str:
+    return exposition.labels(target=one.row.key, type=one.row.type, group=one.row.group)
 
 
 def _expiry(one: view.Target) -> float | None:
@@ -165,26 +140,24 @@ def blueprint(database: Database, cache: Cache) -> Blueprint:
 
     @metrics.get("/metrics")
     def scrape() -> Response:
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        content_type = OPENMETRICS if _wants_openmetrics() else TEXT
         try:
             with database.snapshot() as snapshot:
                 key = (*read.fingerprint(snapshot.connection), snapshot.stale, snapshot.now_ms // _SHORT_MS)
-                kept = cache.get(content_type, key, lambda: encode(_registry(_read(snapshot))).decode())
-        except ReadError as error:
-            event(log, "store.unreadable", level=logging.WARNING, error=str(error), path=request.path)
-            kept = body(encode(_registry(Families(None, ()))).decode())
+                kept = cache.get(content_type, key, lambda: _read(content_type, snapshot))
+        except ReadError:
+            kept = body(write(content_type, None, ()))
         return send(kept, content_type, cache_control="no-store")
 
     return metrics
 
 
-def _read(snapshot: Snapshot) -> Families:
+def _wants_openmetrics() -> bool:
+    wanted = OPENMETRICS.partition(";")[0]
+    return any(kind.startswith(wanted) and quality > 0 for kind, quality in request.accept_mimetypes)
+
+
+def _read(content_type: str, snapshot: Snapshot) -> str:
     known = snapshot.supervisor
     rows = read.all_targets(snapshot.connection, detail=True)
-    return Families(known, [view.target(row, known, snapshot.now_ms) for row in rows])
-
-
-def _registry(families: Families) -> CollectorRegistry:
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(families)
-    return registry
+    return write(content_type, known, [view.target(row, known, snapshot.now_ms) for row in rows])
