@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from marshmallow import ValidationError
@@ -23,7 +24,7 @@ from supervisor.config.schema import target_schema
 from supervisor.config.target_type import TargetType, Unbuilt
 from supervisor.config.types import TARGET_TYPES
 from supervisor.config.words import did_you_mean
-from supervisor.model import ResolvedTarget
+from supervisor.model import ResolvedTarget, Secret
 
 _RETRY_S = 30.0
 
@@ -33,13 +34,22 @@ def slug(name: str) -> str:
     return str(slugify(name, max_length=64)).strip("-")
 
 
+@dataclass(frozen=True, slots=True)
+class Inheritance:
+    """What commands inherit: variables that are taken out of it, and the secrets that stay in it."""
+
+    dropped: tuple[str, ...]
+    secrets: tuple[Secret, ...]
+
+
 class TargetBuilder:
     """Builds the targets of one configuration. `default_webhooks` is what a target without `notify` tells."""
 
     def __init__(
-        self, defaults: Mapping | None, default_webhooks: tuple[str, ...], drop_env: tuple[str, ...], problems: Problems
+        self, defaults: Mapping | None, default_webhooks: tuple[str, ...], inheritance: Inheritance, problems: Problems
     ) -> None:
-        self._defaults, self._webhooks, self._drop_env, self._problems = defaults, default_webhooks, drop_env, problems
+        self._defaults, self._webhooks, self._problems = defaults, default_webhooks, problems
+        self._inheritance = inheritance
         self.built: list[tuple[ResolvedTarget, Resolved]] = []
 
     def add(self, node: Mapping, path: str, position: int) -> None:
@@ -66,11 +76,12 @@ class TargetBuilder:
             tree = _with(tree, "notify", list(self._webhooks))
         resolved = Resolved(with_absolute_paths(with_built_ins(tree, schema), kind), kind, path)
         try:
-            settings = kind.build(Unbuilt(values, tree, self._drop_env))
+            settings = kind.build(Unbuilt(values, tree, self._inheritance.dropped))
         except ValidationError as exc:
             self._problems.tree(exc.messages, tree, path)
             return
-        self.built.append((_target(values, settings, resolved, position), resolved))
+        inherited = self._inheritance.secrets if kind.runs_programs else ()
+        self.built.append((_target(values, settings, resolved, position, inherited), resolved))
 
     def _kind(self, node: Mapping, path: str) -> TargetType:
         """The type of a target. A missing or wrong one is noted, and guessed for the sake of its other problems."""
@@ -97,7 +108,7 @@ class TargetBuilder:
         if "id" not in values and "name" not in values:
             self._problems.error(tree, f"{path}.name", "is missing: expected a name, or an id")
         elif "id" not in values:
-            made_id = slug(values["name"])
+            made_id = slug(_shown(values["name"], tree, "name"))
             if not made_id:
                 at = find(tree, "name") or tree
                 self._problems.error(at, f"{path}.name", "no id can be made from this name: give the target an id")
@@ -110,12 +121,14 @@ class TargetBuilder:
         return tree
 
 
-def _target(values: dict[str, Any], settings: Any, resolved: Resolved, position: int) -> ResolvedTarget:
+def _target(
+    values: dict[str, Any], settings: Any, resolved: Resolved, position: int, inherited: tuple[Secret, ...]
+) -> ResolvedTarget:
     kind = resolved.kind
     warn = values.get("warn")
     return ResolvedTarget(
         id=values["id"],
-        name=values["name"],
+        name=_shown(values["name"], resolved.tree, "name"),
         type=kind.name,
         settings=settings,
         expect=values.get("expect", kind.nothing_asked),
@@ -127,10 +140,10 @@ def _target(values: dict[str, Any], settings: Any, resolved: Resolved, position:
         success_threshold=values["success_threshold"],
         enabled=values["enabled"],
         group=values.get("group", ""),
-        labels=tuple(values["labels"].items()),
+        labels=tuple((name, _shown(value, resolved.tree, "labels", name)) for name, value in values["labels"].items()),
         notify=tuple(values["notify"]),
         depends_on=tuple(values["depends_on"]),
-        secrets=nodes.secrets(resolved.tree),
+        secrets=tuple(dict.fromkeys((*nodes.secrets(resolved.tree), *inherited))),
         summary=kind.summary(resolved.tree),
         config_json=masking.config_json(resolved.tree),
         position=position,
@@ -139,3 +152,10 @@ def _target(values: dict[str, Any], settings: Any, resolved: Resolved, position:
 
 def _with(tree: Mapping, key: str, value: Any) -> Mapping:
     return Mapping({**tree.entries, key: made(value, tree, nodes.BUILT_IN)}, tree.file, tree.line, tree.column)
+
+
+def _shown(text: str, tree: Mapping, *path: str) -> str:
+    """A text that everybody sees, read from this place: its secrets masked."""
+    node = find(tree, *path)
+    hides = isinstance(node, Scalar) and any(secret.value for secret in node.secrets)
+    return str(node.shown) if isinstance(node, Scalar) and hides else text

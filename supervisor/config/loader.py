@@ -15,7 +15,7 @@ from typing import Any
 from marshmallow import ValidationError
 
 from supervisor.config import nodes, relations
-from supervisor.config.build import TargetBuilder, slug
+from supervisor.config.build import Inheritance, TargetBuilder, slug
 from supervisor.config.endpoints import endpoint
 from supervisor.config.fields import found
 from supervisor.config.files import Files, check_permissions, public_variables
@@ -32,7 +32,7 @@ from supervisor.model import Config, MaintenanceWindow, ResolvedTarget, RuntimeS
 
 SECTIONS = ("runtime", "page", "defaults", "targets", "webhooks", "maintenance", "include")
 _LISTS = ("targets", "webhooks", "maintenance")
-_DESCRIPTORS_A_WORKER = 3
+_DESCRIPTORS_A_WORKER = 6  # its pipes, its pidfd, and what a replacement needs meanwhile
 _DESCRIPTORS_BESIDES = 64
 
 
@@ -173,7 +173,8 @@ class Loader:
         entry = self._sections.get("defaults")
         defaults = entry[0].node if entry is not None and isinstance(entry[0].node, Mapping) else None
         default_names = tuple(webhook.name for webhook in webhooks if webhook.default)
-        builder = TargetBuilder(defaults, default_names, tuple(sorted(substitution.webhook_only())), self.problems)
+        inheritance = Inheritance(tuple(sorted(substitution.webhook_only())), substitution.inherited())
+        builder = TargetBuilder(defaults, default_names, inheritance, self.problems)
         items = self._items(documents, "targets")
         for position, (node, path) in enumerate(items):
             if isinstance(node, Mapping):
@@ -275,7 +276,7 @@ def _texts(documents: list[Document], section: str, *keys: str) -> list[str]:
             key = next((key for key in keys if find(item, key) is not None), None)
             node = find(item, key) if key is not None else None
             if isinstance(node, Scalar) and isinstance(node.value, str):
-                texts.append(str(node.value) if key == keys[0] else slug(node.value))
+                texts.append(str(node.value) if key == keys[0] else slug(str(nodes.shown(node))))
     return list(dict.fromkeys(texts))
 
 

@@ -29,6 +29,7 @@ class Substitution:
         self._public = frozenset(public)
         self._problems = problems
         self._sections: dict[str, set[str]] = {}
+        self._variables: dict[str, Secret] = {}
         self.files: dict[str, bytes] = {}
 
     def apply(self, document: Document) -> None:
@@ -42,6 +43,11 @@ class Substitution:
     def webhook_only(self) -> frozenset[str]:
         """Variables that nothing but `webhooks:` refers to: commands never inherit them."""
         return frozenset(name for name, sections in self._sections.items() if sections == {"webhooks"})
+
+    def inherited(self) -> tuple[Secret, ...]:
+        """The secrets that a command finds in its environment, whoever they are for: its output may show them."""
+        hidden = self.webhook_only()
+        return tuple(secret for name, secret in self._variables.items() if name not in hidden)
 
     def _scalar(self, scalar: Scalar, key: str, section: str, path: str) -> None:
         values: list[str] = []
@@ -113,7 +119,8 @@ class Substitution:
             return None
         if name in self._public:
             return value, value, None
-        return value, f"${{{name}}}", self._secret(name, value, scalar, path)
+        secret = self._variables[name] = self._secret(name, value, scalar, path)
+        return value, f"${{{name}}}", secret
 
     def _file(self, name: str, scalar: Scalar, path: str) -> tuple[str, str, Secret | None] | None:
         file = Path(scalar.file).parent / name

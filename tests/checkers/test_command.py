@@ -157,6 +157,17 @@ def test_c33_the_output_so_far_is_in_the_message_of_a_timeout(pool: Driver) -> N
     assert "hunter22" not in message
 
 
+@pytest.mark.parametrize("before", [0, 380, 390, 395, 400])
+def test_c33_no_rest_of_a_secret_stays_where_the_output_is_cut(pool: Driver, before: int) -> None:
+    """Secrets are masked before the end of the output is taken."""
+    script = f"printf 'hunter22-hunter33%0{before}d' 7; sleep 60"
+    wanted = sh(script, timeout_s=0.5, secrets=(Secret("PASS", "hunter22-hunter33"),))
+    message = spawn_error(check(pool, wanted), "command.timeout")
+    assert "7" in message
+    assert "hunter" not in message
+    assert "33" not in message
+
+
 # --- what it leaves ---------------------------------------------------------------------------------------------------
 
 

@@ -18,8 +18,8 @@ def test_a_lone_variable_is_read_as_a_scalar(tmp_path: Path) -> None:
         "failureThreshold: ${N}\nenabled: ${B}\nname: ${T}\nlabels: {a: '${N}', b: \"${B}\", c: n-$N}",
         environ,
     )
-    assert (one.failure_threshold, one.enabled, one.name) == (5, False, "x: y")
-    assert dict(one.labels) == {"a": "5", "b": "false", "c": "n-$N"}
+    assert (one.failure_threshold, one.enabled, one.name) == (5, False, "${T}")
+    assert dict(one.labels) == {"a": "${N}", "b": "${B}", "c": "n-$N"}
     assert (
         "found a number"
         in problems(
@@ -43,6 +43,28 @@ def test_secrets_of_a_target(tmp_path: Path) -> None:
     assert '"Bearer ${TOKEN}"' in one.config_json
     assert "shown-default" in one.config_json
     assert loaded.secrets == one.secrets
+
+
+def test_what_everybody_sees_is_masked(tmp_path: Path) -> None:
+    """Name and labels of a target go to pages and receivers: secrets in them are masked, public values stay."""
+    text = "runtime: {publicVariables: [HOST]}\n" + http(
+        "name: 'on ${HOST} by ${WORD}'\nlabels: {a: '${WORD}', b: '${HOST}'}", "headers: {}"
+    )
+    one = load(tmp_path, text, {"HOST": "example.org", "WORD": "hidden-value"}).targets[0]
+    assert (one.name, dict(one.labels)) == ("on example.org by ${WORD}", {"a": "${WORD}", "b": "example.org"})
+
+
+def test_commands_know_what_they_inherit(tmp_path: Path) -> None:
+    """A command finds the variables of all targets in its environment: its output is masked for them too, but not for
+    those of webhooks, which it does not get."""
+    text = http("name: one", "headers: {A: '${TOKEN}'}") + (
+        "  - {name: two, type: command, command: {exec: 'true', args: ['${OWN}']}}\n"
+        "webhooks:\n"
+        "  - {name: ops, url: 'https://example.org/${HOOK}', secrets: [whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw]}\n"
+    )
+    environ = {"TOKEN": "hidden-value", "OWN": "own-value", "HOOK": "hook-value"}
+    targets = {one.id: {secret.name for secret in one.secrets} for one in load(tmp_path, text, environ).targets}
+    assert targets == {"a": {"TOKEN"}, "two": {"OWN", "TOKEN"}}
 
 
 def test_values_are_plain_texts(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import urllib.request
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -102,8 +102,6 @@ class Product:
     mark: str
     metrics_url: str
     page_url: str = ""
-    bodies: list[bytes] = field(default_factory=list)
-
     # --- what it says ------------------------------------------------------------------------------------------------
 
     @property
@@ -122,7 +120,7 @@ class Product:
         lines = [line for line in self.log().splitlines() if line.startswith("{") and line.endswith("}")]
         return [event for event in map(json.loads, lines) if event["event"] == name]
 
-    def wait_for(self, name: str, seconds: float = 20, count: int = 1) -> dict[str, Any]:
+    def wait_for(self, name: str, seconds: float = 60, count: int = 1) -> dict[str, Any]:
         """The `count`th log event of this name."""
         deadline = time.monotonic() + seconds
         while len(found := self.events(name)) < count:

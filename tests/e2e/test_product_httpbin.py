@@ -82,7 +82,12 @@ HTTP: list[tuple[str, str, dict[str, Any], tuple[bool, bool, str | None]]] = [
         {"expect": {"body": [{"contains": "slideshow"}, {"json": {"path": "$.slideshow.author", "equals": "me"}}]}},
         mismatch("expect.body[1].json($.slideshow.author)"),
     ),
-    ("utf8", "/encoding/utf8", {"expect": {"body": [{"contains": "∮ E⋅da = Q"}, {"contains": "⎧⎡⎛┌─────┐⎞⎤⎫"}]}}, MATCHED),
+    (
+        "utf8",
+        "/encoding/utf8",
+        {"expect": {"body": [{"contains": "∮ E⋅da = Q"}, {"contains": "⎧⎡⎛┌─────┐⎞⎤⎫"}]}},
+        MATCHED,
+    ),
     (
         "cookies",
         "/cookies/set?sid=1",
@@ -120,7 +125,13 @@ PLUGIN: list[tuple[str, list[str], dict[str, Any], tuple[bool, bool, str | None]
         mismatch("expect.exitCode"),
         "exitCode=2",
     ),
-    ("check-disk", ["check_disk", "-w", "0%", "-c", "0%", "-p", "/"], {"command": {"nagios": True}}, MATCHED, "DISK OK"),
+    (
+        "check-disk",
+        ["check_disk", "-w", "0%", "-c", "0%", "-p", "/"],
+        {"command": {"nagios": True}},
+        MATCHED,
+        "DISK OK",
+    ),
     (
         "check-disk-critical",
         ["check_disk", "-w", "100%", "-c", "100%", "-p", "/"],

@@ -15,9 +15,11 @@ from supervisor.deadline import DeadlineExpired, HeldBack, disarm
 from supervisor.expect import judge_command
 from supervisor.model import CheckFailure, Metric, ResolvedTarget
 from supervisor.processes import become_subreaper
+from supervisor.text import Masker
 
 _STREAMS = ("stdout", "stderr")
-_TAIL_BYTES = 400  # of each stream, in the message of a timeout
+_TAIL = 400  # characters of each stream, in the message of a timeout
+_TAIL_BYTES = 64 * 1024  # what they are taken from: secrets are masked before the cut, or the rest of one would stay
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +129,11 @@ def _over_cap(capture: Capture, target: ResolvedTarget) -> CheckFailure:
 
 def _late(capture: Capture, target: ResolvedTarget) -> CheckFailure:
     """The output so far says where it hangs."""
+    masker = Masker(target.secrets)
     said = [
-        f'{name}: "{text}"'
+        f'{name}: "{text[-_TAIL:]}"'
         for index, name in enumerate(_STREAMS)
-        if (text := capture.tail(index, _TAIL_BYTES).decode("utf-8", "replace").strip())
+        if (text := masker.mask(capture.tail(index, _TAIL_BYTES).decode("utf-8", "replace")).strip())
     ]
     output = f"; last on {', '.join(said)}" if said else "; it had written nothing"
     return CheckFailure(
