@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -10,11 +11,13 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from supervisor.cli import main
 
 COMMAND = (sys.executable, "-P", "-m", "supervisor")
 UNSET = ("CHECKVISOR_CONFIG", "STATE_DIRECTORY", "RUNTIME_DIRECTORY", "NO_COLOR", "CHECKVISOR_DEBUG")
@@ -39,6 +42,27 @@ def checkvisor(
     out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
     assert "Traceback" not in err, err
     return subprocess.CompletedProcess(done.args, done.returncode, out, err)
+
+
+def call(*arguments: str | Path, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The same in this process: a tenth of the time, for what only reads and prints."""
+    before, folder = dict(os.environ), Path.cwd()
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    os.environ.clear()
+    os.environ.update({name: value for name, value in before.items() if name in environment()} | variables)
+    os.chdir(cwd)
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            status = main([str(one) for one in arguments])
+    finally:
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(before)
+    told = []
+    for stream in (out, err):
+        stream.flush()
+        told.append(stream.buffer.getvalue().decode())  # type: ignore[attr-defined]
+    return subprocess.CompletedProcess(list(map(str, arguments)), status, *told)
 
 
 def write(folder: Path, text: str, name: str = "config.yaml") -> Path:

@@ -15,7 +15,7 @@ import pytest
 
 from supervisor import __version__, clash
 from supervisor.cli import checkvisor as group
-from tests.cli_support import COMMAND, checkvisor, command_target, environment, write
+from tests.cli_support import COMMAND, call, checkvisor, command_target, environment, write
 
 TARGETS = (
     "targets:\n"
@@ -82,7 +82,8 @@ def test_the_command_shows_its_version_quickly(tmp_path: Path) -> None:
 )
 def test_wrong_usage_is_one_sentence(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
     """Status 2, one line on stderr, nothing on stdout."""
-    done = checkvisor(*arguments, cwd=tmp_path)
+    start = checkvisor if arguments[0] == "run" else call  # `run` sets up logging for its whole process
+    done = start(*arguments, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -91,7 +92,7 @@ def test_wrong_usage_is_one_sentence(tmp_path: Path, arguments: tuple[str, ...],
 def test_an_unknown_target_names_the_nearest(tmp_path: Path) -> None:
     """The sentence helps with a typo; its control characters are shown, not sent."""
     write(tmp_path, TARGETS)
-    done = checkvisor("explain", "dsk\x1b", cwd=tmp_path, TOKEN="t0k3n-canary")
+    done = call("explain", "dsk\x1b", cwd=tmp_path, TOKEN="t0k3n-canary")
     assert done.returncode == 2
     assert "did you mean disk?" in done.stderr
     assert "\x1b" not in done.stderr
@@ -226,7 +227,7 @@ def test_validate_lists_every_problem_of_every_path(tmp_path: Path) -> None:
     folder = tmp_path / "conf.d"
     folder.mkdir()
     write(folder, TARGETS, "a.yaml")
-    done = checkvisor("validate", bad.name, good.name, "-c", folder.name, cwd=tmp_path, TOKEN="t0k3n-canary")
+    done = call("validate", bad.name, good.name, "-c", folder.name, cwd=tmp_path, TOKEN="t0k3n-canary")
     assert done.returncode == 2
     assert done.stdout.splitlines() == [
         "conf.d: valid, 2 targets, 0 webhooks",
@@ -234,7 +235,7 @@ def test_validate_lists_every_problem_of_every_path(tmp_path: Path) -> None:
     ]
     places = [line.split(": ")[0] for line in done.stderr.splitlines()]
     assert places == ["bad.yaml:2:5", "bad.yaml:3:1", "bad.yaml"]
-    done = checkvisor("validate", "--json", bad.name, good.name, cwd=tmp_path, TOKEN="t0k3n-canary")
+    done = call("validate", "--json", bad.name, good.name, cwd=tmp_path, TOKEN="t0k3n-canary")
     found = json.loads(done.stdout)
     assert (done.returncode, found["valid"], done.stderr) == (2, False, "")
     first, second = found["configurations"]
@@ -248,7 +249,7 @@ def test_validate_lists_every_problem_of_every_path(tmp_path: Path) -> None:
 def test_validate_tells_warnings(tmp_path: Path) -> None:
     """Warnings stand on stderr and leave the configuration valid."""
     write(tmp_path, "targets:\n" + command_target("a", "true", interval="1s", timeout="5s"))
-    done = checkvisor("validate", cwd=tmp_path)
+    done = call("validate", cwd=tmp_path)
     assert done.returncode == 0
     assert done.stderr.startswith("warning: config.yaml:")
     assert done.stdout == "config.yaml: valid, 1 target, 0 webhooks, 1 warning\n"
@@ -257,22 +258,22 @@ def test_validate_tells_warnings(tmp_path: Path) -> None:
 def test_insecure_configurations_are_refused(tmp_path: Path) -> None:
     """Files that everybody may change are refused with command targets, unless one says that this is meant."""
     write(tmp_path, "targets:\n" + command_target("a", "true")).chmod(0o666)
-    assert checkvisor("validate", cwd=tmp_path).returncode == 2
-    assert checkvisor("list", cwd=tmp_path).returncode == 2
-    assert checkvisor("validate", "--insecure-config", cwd=tmp_path).returncode == 0
-    assert checkvisor("list", "--insecure-config", cwd=tmp_path).returncode == 0
+    assert call("validate", cwd=tmp_path).returncode == 2
+    assert call("list", cwd=tmp_path).returncode == 2
+    assert call("validate", "--insecure-config", cwd=tmp_path).returncode == 0
+    assert call("list", "--insecure-config", cwd=tmp_path).returncode == 0
 
 
 def test_list_shows_targets_without_secrets(tmp_path: Path) -> None:
     """In file order, as a table or as data; the configuration may be named by a variable."""
     file = write(tmp_path, TARGETS, "elsewhere.yaml")
     variables = {"TOKEN": "t0k3n-canary", "CHECKVISOR_CONFIG": str(file)}
-    table = checkvisor("list", cwd=tmp_path, **variables)
+    table = call("list", cwd=tmp_path, **variables)
     lines = table.stdout.splitlines()
     assert lines[0].split() == ["ID", "NAME", "GROUP", "TYPE", "INTERVAL", "TARGET"]
     assert lines[1].split()[:3] == ["disk", "disk", "Machine"]
     assert "paused" in lines[2]
-    data = checkvisor("list", "--json", cwd=tmp_path, **variables)
+    data = call("list", "--json", cwd=tmp_path, **variables)
     assert "canary" not in table.stdout + data.stdout
     found: list[dict[str, Any]] = json.loads(data.stdout)
     assert [one["id"] for one in found] == ["disk", "page"]
@@ -285,21 +286,21 @@ def test_explain_gives_values_with_their_origin(tmp_path: Path) -> None:
     """As a table, as data, and as YAML that is a configuration again; no secret in any of them."""
     write(tmp_path, "defaults: {timeout: 7s}\n" + TARGETS)
     variables = {"TOKEN": "t0k3n-canary"}
-    table = checkvisor("explain", "page", cwd=tmp_path, **variables).stdout
+    table = call("explain", "page", cwd=tmp_path, **variables).stdout
     assert "defaults at config.yaml:1" in next(line for line in table.splitlines() if line.startswith("timeout "))
-    data = checkvisor("explain", "page", "--json", cwd=tmp_path, **variables).stdout
+    data = call("explain", "page", "--json", cwd=tmp_path, **variables).stdout
     values = {one["path"]: one for one in json.loads(data)["values"]}
     assert values["timeout"] == {"path": "timeout", "value": "7s", "origin": "defaults at config.yaml:1"}
-    yaml = checkvisor("explain", "page", "--yaml", cwd=tmp_path, **variables).stdout
+    yaml = call("explain", "page", "--yaml", cwd=tmp_path, **variables).stdout
     assert "canary" not in table + data + yaml
     write(tmp_path, yaml, "again.yaml")
-    done = checkvisor("validate", "again.yaml", cwd=tmp_path, **variables)
+    done = call("validate", "again.yaml", cwd=tmp_path, **variables)
     assert done.stdout == "again.yaml: valid, 1 target, 0 webhooks\n"
 
 
 def test_schema_is_a_json_schema(tmp_path: Path) -> None:
     """What is printed is the schema in docs/."""
-    found = json.loads(checkvisor("schema", cwd=tmp_path).stdout)
+    found = json.loads(call("schema", cwd=tmp_path).stdout)
     assert found == json.loads((Path(__file__).parents[1] / "docs" / "config.schema.json").read_text())
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from supervisor.store.tables import webhook_cursors, webhook_streams
-from tests.cli_support import checkvisor, command_target, running, write
+from tests.cli_support import call, checkvisor, command_target, running, write
 from tests.servers import OK, length, script_server
 from tests.webui.fill import Fill, now
 
@@ -55,8 +55,8 @@ def test_list_tells_what_became_of_each_event(folder: Path) -> None:
     """Newest first, each endpoint with its outcome; beside a running supervisor, and after it has ended."""
     with Fill(folder / "state" / "checkvisor.db") as fill:
         _queue(fill)
-        beside = checkvisor("events", "list", "shop", cwd=folder)
-    after = checkvisor("events", "list", "shop", cwd=folder)
+        beside = call("events", "list", "shop", cwd=folder)
+    after = call("events", "list", "shop", cwd=folder)
     assert beside.returncode == after.returncode == 0, beside.stderr + after.stderr
     assert beside.stdout == after.stdout
     outcomes = [(line.split()[0], line.partition("Z  ")[2]) for line in after.stdout.splitlines()[1:]]
@@ -65,9 +65,9 @@ def test_list_tells_what_became_of_each_event(folder: Path) -> None:
         ("shop:2", "ops: failed, team: delivered"),
         ("shop:1", "ops: delivered, team: delivered"),
     ]
-    data = json.loads(checkvisor("events", "list", "--json", "--limit", "3", cwd=folder).stdout)
+    data = json.loads(call("events", "list", "--json", "--limit", "3", cwd=folder).stdout)
     assert len(data["items"]) == 3
-    everything = json.loads(checkvisor("events", "list", "--json", cwd=folder).stdout)["items"]
+    everything = json.loads(call("events", "list", "--json", cwd=folder).stdout)["items"]
     assert {one["id"] for one in everything} == {"shop", "_supervisor"}
     waiting = next(one for one in everything if one["eventId"] == "shop:3")["endpoints"][0]
     assert waiting["error"] == "503 from the receiver"
@@ -78,12 +78,12 @@ def test_show_gives_one_event_whole(folder: Path) -> None:
     """Its outcomes with their reasons and its body; an event that is not there is a sentence and status 4."""
     with Fill(folder / "state" / "checkvisor.db") as fill:
         _queue(fill)
-    data = json.loads(checkvisor("events", "show", "shop:2", "--json", cwd=folder).stdout)
+    data = json.loads(call("events", "show", "shop:2", "--json", cwd=folder).stdout)
     assert data["seq"] == 2
     assert data["body"] == {}
     assert "was not delivered" in data["endpoints"][0]["error"]
-    assert "ops: failed: webhook event shop:2" in checkvisor("events", "show", "shop:2", cwd=folder).stdout
-    missing = checkvisor("events", "show", "shop:9", cwd=folder)
+    assert "ops: failed: webhook event shop:2" in call("events", "show", "shop:2", cwd=folder).stdout
+    missing = call("events", "show", "shop:9", cwd=folder)
     assert (missing.returncode, missing.stdout) == (4, "")
     assert "there is no event shop:9" in missing.stderr
 
@@ -91,7 +91,7 @@ def test_show_gives_one_event_whole(folder: Path) -> None:
 @pytest.mark.parametrize("command", [("events", "list"), ("backup", "copy.db")], ids=" ".join)
 def test_no_database_is_a_sentence(folder: Path, command: tuple[str, ...]) -> None:
     """Status 4, and the path that was looked at."""
-    done = checkvisor(*command, cwd=folder)
+    done = call(*command, cwd=folder)
     assert done.returncode == 4
     assert f"there is no database {folder}/state/checkvisor.db" in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -103,8 +103,8 @@ def test_state_directory_is_the_default(tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
     with Fill(tmp_path / "s" / "checkvisor.db") as fill:
         _queue(fill)
-    assert checkvisor("events", "list", cwd=tmp_path, STATE_DIRECTORY=str(tmp_path / "s")).returncode == 0
-    done = checkvisor("events", "list", cwd=tmp_path)
+    assert call("events", "list", cwd=tmp_path, STATE_DIRECTORY=str(tmp_path / "s")).returncode == 0
+    done = call("events", "list", cwd=tmp_path)
     assert done.returncode == 4
     assert "/data/checkvisor.db" in done.stderr
 
@@ -113,9 +113,9 @@ def test_backup_is_a_whole_copy(folder: Path) -> None:
     """The copy has the data; an impossible place is a sentence and status 4."""
     with Fill(folder / "state" / "checkvisor.db") as fill:
         fill.target("shop")
-        done = checkvisor("backup", "copy.db", cwd=folder)
+        done = call("backup", "copy.db", cwd=folder)
         assert done.returncode == 0, done.stderr
-        assert checkvisor("backup", "nowhere/copy.db", cwd=folder).returncode == 4
+        assert call("backup", "nowhere/copy.db", cwd=folder).returncode == 4
     assert done.stdout.startswith(f"{folder}/state/checkvisor.db copied to copy.db, ")
     with closing(sqlite3.connect(folder / "copy.db")) as copy:
         assert copy.execute("SELECT key FROM targets").fetchall() == [("shop",)]
@@ -165,14 +165,14 @@ def test_attempts_are_shown(folder: Path) -> None:
     good = {"endpoint": "ops", "eventId": "shop:1", "delivered": True, "detail": "200 in 12 ms"}
     bad = good | {"endpoint": "team", "delivered": False, "detail": "503 \x1b[2J"}
     with _control(folder / "state" / "control.sock", _ok([good])) as requests:
-        done = checkvisor("events", "redeliver", "shop:1", "--endpoint", "ops", cwd=folder)
+        done = call("events", "redeliver", "shop:1", "--endpoint", "ops", cwd=folder)
         assert (done.returncode, done.stdout) == (0, "ops: delivered: 200 in 12 ms\n")
     assert requests == [{"command": "redeliver", "eventId": "shop:1", "endpoint": "ops"}]
     runtime = folder / ("r" * 100)  # longer than an address of a socket may be
     runtime.mkdir()
     with _control(runtime / "control.sock", _ok([good, bad])) as requests:
-        done = checkvisor("events", "test", "shop", cwd=folder, RUNTIME_DIRECTORY=str(runtime))
-        data = checkvisor("events", "test", "shop", "--json", cwd=folder, RUNTIME_DIRECTORY=str(runtime))
+        done = call("events", "test", "shop", cwd=folder, RUNTIME_DIRECTORY=str(runtime))
+        data = call("events", "test", "shop", "--json", cwd=folder, RUNTIME_DIRECTORY=str(runtime))
     assert done.returncode == data.returncode == 4
     assert done.stdout.splitlines()[1] == "team: not delivered: 503 \\x1b[2J"
     assert json.loads(data.stdout) == [good, bad]
@@ -182,7 +182,7 @@ def test_attempts_are_shown(folder: Path) -> None:
 def test_skip_names_the_endpoints(folder: Path) -> None:
     """Where the event was given up."""
     with _control(folder / "state" / "control.sock", _ok(["ops", "team"])) as requests:
-        done = checkvisor("events", "skip", "shop:3", cwd=folder)
+        done = call("events", "skip", "shop:3", cwd=folder)
     assert (done.returncode, done.stdout) == (0, "shop:3 skipped for ops, team\n")
     assert requests == [{"command": "skip", "eventId": "shop:3", "endpoint": None}]
 
@@ -201,7 +201,7 @@ def test_skip_names_the_endpoints(folder: Path) -> None:
 def test_refusals_are_sentences(folder: Path, answer: bytes, said: str) -> None:
     """Whatever comes back: one sentence, status 4."""
     with _control(folder / "state" / "control.sock", answer):
-        done = checkvisor("events", "skip", "shop:3", cwd=folder)
+        done = call("events", "skip", "shop:3", cwd=folder)
     assert (done.returncode, done.stdout) == (4, "")
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -216,7 +216,7 @@ def test_no_supervisor_is_a_sentence(folder: Path, left: str) -> None:
             dead.bind(str(path))
     elif left == "directory":
         path.parent.rmdir()
-    done = checkvisor("events", "test", "shop", cwd=folder)
+    done = call("events", "test", "shop", cwd=folder)
     assert done.returncode == 4
     assert f"no supervisor answers at {path}" in done.stderr
 

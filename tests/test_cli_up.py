@@ -66,6 +66,7 @@ def test_up_ends_with_its_supervisor(folder: Path) -> None:
         up.all_gone()
 
 
+@pytest.mark.slow
 def test_up_gives_the_status_of_a_supervisor_that_cannot_start(folder: Path) -> None:
     """A locked data directory is said by the supervisor, and `up` ends with 4 and without a web app."""
     with running("run", cwd=folder) as first:
@@ -123,6 +124,7 @@ def test_hangup_reloads(folder: Path) -> None:
         assert up.end() == 0
 
 
+@pytest.mark.slow
 def test_up_on_a_unix_socket(folder: Path) -> None:
     """The page may be on a Unix socket; the log names it once it answers."""
     with running("up", "--bind", f"unix:{folder}/web.sock", cwd=folder) as up:

@@ -29,8 +29,9 @@ def find(loaded: Loaded, target_id: str) -> ResolvedTarget:
     known = {target.id: target for target in loaded.config.targets}
     if target_id in known:
         return known[target_id]
-    near = get_close_matches(target_id, known, 1)
-    hint = f"did you mean {near[0]}?" if near else "see: checkvisor list"
+    by_name = {target.name: target.id for target in known.values()}
+    near = get_close_matches(target_id, [*known, *by_name], 1)
+    hint = f"did you mean {by_name.get(near[0], near[0])}?" if near else "see: checkvisor list"
     raise options.WrongUsage(f"there is no target with the id {target_id!r}; {hint}")
 
 
