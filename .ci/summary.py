@@ -52,6 +52,7 @@ def main(artefacts: Path) -> int:
     for line in sorted(set(lines)):
         print(line)
     words = [f"{counts[kind]} {kind}" for kind in ("failed", "passed", "skipped", "error") if counts[kind]]
+    words = [word + "s" if word.endswith("error") and not word.startswith("1 ") else word for word in words]
     print(f" {', '.join(words) or 'no tests ran'} in {seconds:.2f}s ".center(100, "="))
     return 1 if failed or not counts["passed"] else 0
 
