@@ -51,7 +51,7 @@ class Control:
         with suppress(FileNotFoundError):  # of a supervisor that was killed; the lock says that none is alive
             self._path.unlink()
         try:
-            self._server = _Server(str(self._path), self)
+            self._server = _Server(self._path, self)
         except OSError as error:
             event(log, "control.failed", level=logging.ERROR, path=self._path, error=str(error))
             return
@@ -132,9 +132,14 @@ class _Handler(socketserver.BaseRequestHandler):
 class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
 
-    def __init__(self, path: str, control: Control) -> None:
+    def __init__(self, path: Path, control: Control) -> None:
         self.control = control
-        super().__init__(path, _Handler)
+        # the path of a socket has at most 107 bytes (unix(7)); through the directory's descriptor it is always short
+        directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            super().__init__(f"/proc/self/fd/{directory}/{path.name}", _Handler)
+        finally:
+            os.close(directory)
 
     def server_bind(self) -> None:
         before = os.umask(0o177)

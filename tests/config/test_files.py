@@ -152,7 +152,7 @@ def test_workers_must_fit_the_descriptors(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program, tmp_path / "config.yaml"], capture_output=True, text=True, check=True
     )
-    assert "100 workers need 364 file descriptors, and the limit is 256: at most 64, or raise the limit" in done.stdout
+    assert "100 workers need 664 file descriptors, and the limit is 256: at most 32, or raise the limit" in done.stdout
     assert load(tmp_path, "runtime: {maxConcurrentChecks: 100}\n" + http()).runtime.max_concurrent_checks == 100
 
 
