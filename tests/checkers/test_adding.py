@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from supervisor import processes
+
 ROOT = Path(__file__).parent.parent.parent
 TEXT = (ROOT / "docs" / "adding-a-checker.md").read_text()
 BLOCK = re.compile(r"<!-- (file|entry|example): (\S+)(?: (\w+))? -->\n```\w+\n(.*?)```", re.DOTALL)
@@ -37,9 +39,20 @@ class Copy:
         """Python with the copy in front of everything else."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("CHECKVISOR_", "PYTEST_"))}
         environ = kept | {"PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1"}
-        return subprocess.run(
+        before = set(processes.children())
+        done = subprocess.run(
             [sys.executable, "-P", "-m", *arguments], cwd=cwd, env=environ, capture_output=True, text=True, timeout=90
         )
+        self._reap(set(processes.children()) - before)
+        return done
+
+    @staticmethod
+    def _reap(orphans: set[int]) -> None:
+        """Tests of commands make us a subreaper: the forkserver of a command that has ended becomes ours."""
+        deadline = time.monotonic() + 10
+        while orphans := {pid for pid in orphans.intersection(processes.children()) if not processes.reap(pid)}:
+            assert time.monotonic() < deadline, f"the command left {orphans} behind"
+            time.sleep(0.01)
 
     def checkvisor(self, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         done = self.run("supervisor", *arguments, cwd=cwd)
