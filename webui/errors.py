@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import logging
 from typing import Any
 
 from flask import Flask, Response, render_template, request
 from werkzeug.exceptions import HTTPException
 
-from supervisor.logs import event
 from supervisor.store.connect import NoDatabaseError, ReadError, TooSlowError
 
-log = logging.getLogger(__name__)
 RETRY_AFTER_S = 5
 CODES = {
     400: "BAD_REQUEST",
@@ -114,7 +111,6 @@ def _flat(messages: Any) -> list[dict[str, str]]:
 def handle_store(error: ReadError) -> Response:
     """No database yet, or one that can't be read. Never a page that looks as if all were well."""
     missing = isinstance(error, NoDatabaseError)
-    event(log, "store.unreadable", level=logging.WARNING, error=str(error), path=request.path)
     headers = {"Retry-After": str(RETRY_AFTER_S)}
     if wants_json():
         code = "STORE_TOO_SLOW" if isinstance(error, TooSlowError) else "STORE_UNAVAILABLE"

@@ -27,7 +27,7 @@ def escaped(text: str) -> str:
 
 def number(value: float) -> str:
     """A sample's value."""
-    text = repr(value)
+    text = repr(float(value))
     return _ODD.get(text, text)
 
 

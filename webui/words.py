@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 _EPOCH = datetime(1970, 1, 1)  # UTC without a zone: `isoformat` is then three times as fast
 _FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_999
@@ -66,11 +67,18 @@ def interval(ms: int) -> str:
     return f"{seconds / 60:g} min" if seconds < 7200 else f"{seconds / 3600:g} h"
 
 
-def rfc3339(ms: int | None) -> str | None:
+def rfc3339(ms: float | None) -> str | None:
     """UTC with milliseconds: 2026-11-30T20:31:12.345Z. Times outside the years 1 to 9999 are cut to them."""
     if ms is None:
         return None
-    return (_EPOCH + timedelta(milliseconds=min(max(ms, _FIRST), _LAST))).isoformat(timespec="milliseconds") + "Z"
+    seconds, ms = divmod(int(min(max(ms, _FIRST), _LAST)), 1000)
+    return f"{_second(seconds)}.{ms:03d}Z"
+
+
+@lru_cache(maxsize=1024)
+def _second(seconds: int) -> str:
+    """Remembered, as a thousand targets were checked within the same half minute: a third of the time."""
+    return (_EPOCH + timedelta(seconds=seconds)).isoformat()
 
 
 def when(ms: int | None) -> str:

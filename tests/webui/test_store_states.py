@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 from collections.abc import Callable
@@ -54,6 +55,19 @@ def test_w07_file_comes_later(tmp_path: Path, make_client: MakeClient) -> None:
     with Fill(tmp_path / "later.db") as fill:
         fill.target("t")
         assert "All" in client.get("/").text or "The one target is up" in client.get("/").text
+
+
+def test_trouble_is_logged_once(tmp_path: Path, make_client: MakeClient, caplog: pytest.LogCaptureFixture) -> None:
+    """A store that can't be read is one line of the log, not one a request; its return is another."""
+    caplog.set_level(logging.INFO, "webui")
+    client = make_client(tmp_path / "later.db")
+    for path in ("/", "/metrics", "/readyz", "/api/v1/targets", "/"):
+        client.get(path)
+    assert [record.message for record in caplog.records] == ["store.unreadable"]
+    with Fill(tmp_path / "later.db"):
+        client.get("/")
+        client.get("/")
+    assert [record.message for record in caplog.records] == ["store.unreadable", "store.readable"]
 
 
 def test_no_targets(client: FlaskClient) -> None:

@@ -2,7 +2,7 @@
 
 Each function takes an open connection of `connect.py` and fetches all it needs at once: no cursor stays open, so the
 write-ahead log can be reset. No query reads raw results across targets: the latest of every target stands in
-`target_states`, history in `rollups` (tests/webui/test_plans.py holds this with EXPLAIN QUERY PLAN).
+`target_states`, history in `rollups` (tests/webui/test_store_states.py holds this with EXPLAIN QUERY PLAN).
 """
 
 from supervisor.store.histogram import merge, quantiles
