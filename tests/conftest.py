@@ -6,11 +6,20 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 for _name in [name for name in os.environ if name.lower().endswith("_proxy")]:
     del os.environ[_name]
+
+# Root does not run the commands of a configuration that its group may change. A checkout made with umask 002 is as good
+# as any other: the tests take that right from the files they load, and give it to none that they write.
+os.umask(0o022)
+_ROOT = Path(__file__).parent.parent
+for _file in (_ROOT / "config.yaml", *(_ROOT / "tests" / "data" / "config").rglob("*.*")):
+    if (_mode := _file.stat().st_mode) & 0o022 and _file.stat().st_uid == os.getuid():
+        _file.chmod(_mode & ~0o022)
 
 
 def _children() -> set[int]:
@@ -33,6 +42,16 @@ def _kind(pid: int) -> str:
         return ""
 
 
+def _reap_adopted(pids: set[int]) -> None:
+    """A test that ran a command check made this process a subreaper: what others leave becomes our child when it has
+    ended, and nobody else waits for it."""
+    for pid in pids:
+        try:
+            os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            continue  # somebody did
+
+
 def _ours(pids: set[int]) -> dict[int, str]:
     shown = {pid: _kind(pid) for pid in pids}
     # multiprocessing's own helpers live as long as the process; that is what they are for
@@ -46,6 +65,7 @@ def no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     deadline = time.monotonic() + 3
     while True:
+        _reap_adopted(_children() - children)
         left = _ours(_children() - children)
         alive = [t.name for t in threading.enumerate() if t not in threads and t.is_alive() and not t.daemon]
         if not left and not alive:

@@ -4,4 +4,7 @@ from supervisor.checkers.base import Checker
 from supervisor.checkers.command import CommandChecker
 from supervisor.checkers.http import HttpChecker
 
-CHECKERS: dict[str, Checker] = {"http": HttpChecker(), "command": CommandChecker()}
+CHECKERS: dict[str, Checker] = {
+    "http": HttpChecker(),
+    "command": CommandChecker(),
+}
