@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 _POOL_GRACE_S = 1.0
 _HOOKS_GRACE_S = 2.0
 _FLUSH_S = 2.0
+_STOP_S = 9.0  # for all of it; what is left when the checks are over is shared by receivers and database
+_LEAST_S = 0.5
 
 
 def run(path: Path, *, insecure: bool, watch: bool, environ: Mapping[str, str]) -> int:
@@ -96,7 +98,8 @@ class Supervisor:
             data_dir, retention=config.runtime.retention, committed=lambda item: self._hooks.committed(item)
         )
         loaded = self._writer.open()
-        stack.callback(self._writer.flush_and_stop, _FLUSH_S)
+        self._flushed = False
+        stack.callback(lambda: self._writer.flush_and_stop(0.0 if self._flushed else _FLUSH_S))
         self._reader = Reader(self._writer.path)
         stack.callback(self._reader.close)
         self._hooks = Webhooks(
@@ -182,8 +185,10 @@ class Supervisor:
         if self._heartbeat is not None:
             self._heartbeat.stop()
         self._listener.stop()
-        self._hooks.stop(0.0 if self._loop.hurried else _HOOKS_GRACE_S)
-        left = self._writer.flush_and_stop(_FLUSH_S)
+        until = started + _STOP_S
+        self._hooks.stop(0.0 if self._loop.hurried else _at_most(_HOOKS_GRACE_S, until - _LEAST_S))
+        left = self._writer.flush_and_stop(_at_most(_FLUSH_S, until))
+        self._flushed = True
         dropped = self._hooks.close()
         event(
             log,
@@ -262,6 +267,11 @@ class Supervisor:
             self._reload_time_s,
             self._heartbeat.failures if self._heartbeat is not None else 0,
         )
+
+
+def _at_most(grace_s: float, until: float) -> float:
+    """The grace, or what is left until then if that is less, but not nothing."""
+    return max(_LEAST_S, min(grace_s, until - time.monotonic()))
 
 
 def _data_dir(runtime: RuntimeSettings) -> Path:

@@ -243,7 +243,7 @@ class Product:
         )
         return len(self.events("reload.done")) > good
 
-    def stop(self, number: int = signal.SIGTERM, seconds: float = 15) -> tuple[int, float]:
+    def stop(self, number: int = signal.SIGTERM, seconds: float = 15, left_s: float = 1.0) -> tuple[int, float]:
         """Send a signal and wait for the end. Returns exit status and seconds; nothing of it is left."""
         started = time.monotonic()
         self.process.send_signal(number)
@@ -252,7 +252,7 @@ class Product:
         except subprocess.TimeoutExpired:
             pytest.fail(f"still there {seconds} s after signal {number}:\n{self.log()[-4000:]}")
         took = time.monotonic() - started
-        self.assert_gone()
+        self.assert_gone(left_s)
         return status, took
 
     def assert_gone(self, seconds: float = 1.0) -> None:
@@ -319,6 +319,7 @@ def checkvisor(
             product.wait_for("supervisor.started")
             if command == "up":
                 product.page_url = product.wait_for("up.ready")["page"]
+                until(lambda: product.fetch("api/v1/targets")[1] not in ("[]", "[]\n"), 15, "targets on the page")
         yield product
         assert "Traceback" not in product.log(), product.log()
     finally:

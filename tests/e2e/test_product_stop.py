@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.product import checkvisor, configuration, shell, until
-from tests.servers import OK, length, script_server
+from tests.servers import HOLD, OK, length, script_server
 
 pytestmark = pytest.mark.slow
 
@@ -35,9 +37,10 @@ def test_s13_s14_stop_with_20_running_checks(tmp_path: Path) -> None:
             until(lambda: len(product.running("sleep 4720")) >= 40, 20, "20 hung commands")
             until((tmp_path / "began").exists, 10, "the check that ends")
             status, took = product.stop()
-            print(f"SIGTERM with 20 hung checks took {took:.2f} s")
-            assert (status, took < 10) == (0, True)
             stopped = product.wait_for("supervisor.stopped")
+            print(f"SIGTERM with 20 hung checks took {took:.2f} s, of these the supervisor {stopped['seconds']:.2f} s")
+            assert status == 0
+            assert took < 10
             counts = product.rows("SELECT count(*) FROM check_results")[0][0]
             assert counts == stopped["results"] == len(product.stored("ends")) == 1
             assert stopped["cancelled"] >= 20
@@ -48,6 +51,32 @@ def test_s13_s14_stop_with_20_running_checks(tmp_path: Path) -> None:
             assert last <= time.time() * 1000
 
 
+def test_stop_with_all_troubles_at_once(tmp_path: Path) -> None:
+    """Hung checks, a receiver that never answers, a database that is locked: the stop still comes within its time, and
+    the log says what could not be written."""
+    hung = [shell(f"hung{n}", "trap '' TERM; sleep 4722 & wait; sleep 4722", timeout="60s") for n in range(4)]
+    with script_server([HOLD]) as receiver:
+        hooks = [{"name": "ops", "url": receiver.url, "default": True, "events": ["result"]}]
+        config = configuration([*hung, shell("ok", "true"), shell("bad", "false")], webhooks=hooks)
+        config["runtime"]["maxConcurrentChecks"] = 6
+        with checkvisor(tmp_path, config, command="run") as product:
+            until(lambda: len(product.running("sleep 4722")) >= 8, 20, "the hung commands")
+            until(lambda: receiver.connections, 20, "a post")
+            with closing(sqlite3.connect(product.database, isolation_level=None, timeout=20)) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                queued = product.metrics()["checkvisor_checks_finished_total"] + 2
+                until(lambda: product.metrics()["checkvisor_checks_finished_total"] >= queued, 10, "more results")
+                status, took = product.stop(seconds=20)
+                connection.execute("ROLLBACK")
+            stopped = product.wait_for("supervisor.stopped")
+            print(f"all troubles: {took:.2f} s, of these the supervisor {stopped['seconds']:.2f} s")
+            assert status == 0
+            assert stopped["seconds"] < 10
+            assert took < 12
+            assert stopped["unwritten"] > 0
+            assert stopped["level"] == "error"
+
+
 def test_second_signal_stops_at_once(tmp_path: Path) -> None:
     """A second Ctrl-C does not wait for the checks that run."""
     with checkvisor(tmp_path, configuration([shell("slow", "sleep 4721", timeout="60s")])) as product:
@@ -56,8 +85,10 @@ def test_second_signal_stops_at_once(tmp_path: Path) -> None:
         product.process.send_signal(signal.SIGINT)
         product.wait_for("up.stopping")
         status, _ = product.stop(signal.SIGINT)
+        took = time.monotonic() - started
+        print(f"two Ctrl-C took {took:.2f} s")
         assert status == 0
-        assert time.monotonic() - started < 4
+        assert took < 4.5  # less than the 5 s that the first would wait
         assert product.stored("slow") == []
 
 
@@ -67,7 +98,7 @@ def test_stop_right_after_the_start(tmp_path: Path) -> None:
     for pause_s in (0.05, 0.3, 0.8, 1.5, 2.5):
         with checkvisor(tmp_path, config, ready=False) as product:
             time.sleep(pause_s)  # not waited for anything: the moment is what is tried
-            status, took = product.stop()
+            status, took = product.stop(left_s=5)
             assert took < 10
             assert status in (0, -signal.SIGTERM)  # the latter before Python has taken over its signals
 
