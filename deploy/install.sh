@@ -66,12 +66,15 @@ make_release() {
     say "making $release"
     rm -rf "$release"
     mkdir -p "$opt/releases"
-    VENV=$release WHEEL=$wheel sh deploy/mkvenv.sh service
+    # compiled below, on all cores; the service's user may not write there
+    PIP_NO_COMPILE=1 VENV=$release WHEEL=$wheel sh deploy/mkvenv.sh service
     mkdir -p "$release/share/doc/checkvisor" "$release/share/checkvisor"
     cp docs/*.md "$release/share/doc/checkvisor/"
     cp deploy/*.service deploy/*.conf deploy/*.sh deploy/alerts.yml "$release/share/checkvisor/"
-    "$release/bin/python" -m compileall -q "$release/lib" > /dev/null || true
-    "$release/bin/checkvisor" version > /dev/null || fail "$release does not run (see above); nothing was changed"
+    "$release/bin/python" -m compileall -q -j 0 "$release/lib" > /dev/null || true
+    # both services must import whole, before anything is switched
+    { "$release/bin/checkvisor" version && (cd / && "$release/bin/python" -c 'import supervisor.run, webui; webui.create_app()'); } > /dev/null ||
+        fail "$release does not run (see above); nothing was changed"
     touch "$release/.complete"
 }
 
