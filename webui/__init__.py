@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from flask import Flask
 
-from webui import api, badges, db, errors, metrics, pages, probes, render, security, target_page
+from webui import api, badges, db, errors, metrics, overview, pages, probes, render, security, target_page, warm
 from webui.cache import Cache
 from webui.settings import Settings, from_environ
 
@@ -22,11 +22,13 @@ def create_app(settings: Settings | None = None, *, now_ms: Callable[[], int] = 
     app = Flask(__name__)
     app.config.update(PROVIDE_AUTOMATIC_OPTIONS=False, SEND_FILE_MAX_AGE_DEFAULT=31_536_000, JSON_SORT_KEYS=False)
     database, cache = db.Database(settings.database, now_ms), Cache()
+    model = overview.Overview(render.Rows(app))
     app.extensions["checkvisor"] = database
+    app.extensions["warmer"] = warm.Warmer(app, database, model, settings.base_path)
     security.install(app, settings)
     errors.install(app)
     render.install(app)
-    app.register_blueprint(pages.blueprint(app, database, cache))
+    app.register_blueprint(pages.blueprint(app, database, cache, model))
     app.register_blueprint(target_page.blueprint(database))
     app.register_blueprint(badges.blueprint(database))
     app.register_blueprint(metrics.blueprint(database, cache))

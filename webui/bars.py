@@ -6,6 +6,9 @@ the only sign: a worse day is a taller bar, a day without data a flat line.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -18,6 +21,7 @@ _SOME_TOP, _MUCH_TOP = 3, 0
 _MUCH = 0.05  # a day with this part of its results failed is drawn at full height
 RANKS = {"empty": 0, "maintenance": 1, "good": 2, "some": 3, "much": 4}
 NAMES = tuple(RANKS)
+_NOT_GOOD = re.compile(rb"\x00+|[^\x02]")  # a run of empty days, or one other
 SPARK_POINTS = 12
 SPARK_WIDTH = 4
 SPARK_LEVELS = 8
@@ -47,30 +51,38 @@ def severity(row: DayRow | RollupRow | None) -> str:
     return "much" if row.failed / judged >= _MUCH else "some"
 
 
-def drawn(days: list[str]) -> Bars:
-    """The days of one target (or group) by their severities, oldest first."""
-    found: dict[str, list[str]] = {"maintenance": [], "some": [], "much": []}
-    tops = {"maintenance": GOOD_TOP, "some": _SOME_TOP, "much": _MUCH_TOP}
-    empty: list[str] = []
-    line: list[str] = []
-    run = 0
-    for index, day in enumerate([*days, "good"]):
-        if day == "empty":
-            run += 1
-            continue
-        if run:
-            empty.append(f"M{(index - run) * PITCH} 0h{run * PITCH}v{HEIGHT}h-{run * PITCH}z")
-            line.append(f"M{(index - run) * PITCH} 15h{run * PITCH}")
-            run = 0
-        if day in found:
-            found[day].append(f"M{index * PITCH + 1} {tops[day]}V{HEIGHT}")
-    paths = {name: "".join(parts) for name, parts in found.items()}
-    return Bars(empty="".join(empty), line="".join(line), words=_words(days), **paths)
+_DRAWN = {RANKS["maintenance"]: GOOD_TOP, RANKS["some"]: _SOME_TOP, RANKS["much"]: _MUCH_TOP}
 
 
-def _words(days: list[str]) -> str:
-    bad, none = sum(day in ("some", "much") for day in days), days.count("empty")
-    told = [f"{bad} of {len(days)} days with failures or warnings" if bad else f"no failure in {len(days)} days"]
+@lru_cache(maxsize=4096)
+def drawn(ranks: bytes) -> Bars:
+    """The days of one target (or group) by their ranks, oldest first.
+
+    Most targets have the same days (all good, or none before they were added): those are drawn once. 25 us else.
+    """
+    paths: dict[int, list[str]] = {rank: [] for rank in _DRAWN}
+    empty, line = "", ""
+    for run in _NOT_GOOD.finditer(ranks):
+        at, days = run.start(), run.group()
+        if days[0] == RANKS["empty"]:
+            width = len(days) * PITCH
+            empty += f"M{at * PITCH} 0h{width}v{HEIGHT}h-{width}z"
+            line += f"M{at * PITCH} 15h{width}"
+        else:
+            paths[days[0]].append(f"M{at * PITCH + 1} {_DRAWN[days[0]]}V{HEIGHT}")
+    maintenance, some, much = ("".join(parts) for parts in paths.values())
+    return Bars(empty, line, maintenance, some, much, _words(ranks))
+
+
+def ranked(days: Iterable[str]) -> bytes:
+    """Severities as `drawn` takes them."""
+    return bytes(RANKS[day] for day in days)
+
+
+def _words(ranks: bytes) -> str:
+    bad, none = ranks.count(RANKS["some"]) + ranks.count(RANKS["much"]), ranks.count(RANKS["empty"])
+    length = len(ranks)
+    told = [f"{bad} of {length} days with failures or warnings" if bad else f"no failure in {length} days"]
     return ", ".join([*told, f"{none} without data"] if none else told)
 
 

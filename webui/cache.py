@@ -14,7 +14,7 @@ from flask import Response, request
 from supervisor import __version__
 
 _SMALL = 600  # bytes below which compressing costs more than it saves
-PAGE_LEVEL, _LIGHT = 7, 2  # gzip levels: of what is kept, of what is made for one answer
+PAGE_LEVEL, LIGHT_LEVEL = 7, 2  # gzip levels: of what is kept, of what is made for one answer
 
 
 def build_hash() -> str:
@@ -38,7 +38,7 @@ class Body:
     packed: bytes | None
 
 
-def body(text: str, etag: str | None = None, level: int = _LIGHT) -> Body:
+def body(text: str, etag: str | None = None, level: int = LIGHT_LEVEL) -> Body:
     """Encode and compress; without `etag` the text itself makes it."""
     plain = text.encode("utf-8", "backslashreplace")
     packed = gzip.compress(plain, level, mtime=0) if len(plain) > _SMALL else None
@@ -62,7 +62,7 @@ class Cache:
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
-    def get(self, name: str, key: Hashable, build: Callable[[], str], level: int = _LIGHT) -> Body:
+    def get(self, name: str, key: Hashable, build: Callable[[], str], level: int = LIGHT_LEVEL) -> Body:
         """The answer for `key`; `build` makes its text when another one, or none, is kept."""
         kept = self._kept.get(name)
         if kept is not None and kept[0] == key:

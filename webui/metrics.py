@@ -55,8 +55,8 @@ def _supervisor(page: Page, known: view.Supervisor) -> None:
     stale = 1 if known.stale else 0
     page.gauge("checkvisor_supervisor_stale", "1 if the supervisor is silent for more than 30 s.", [("", stale)])
     if known.heartbeat_ms is not None:
-        name, words = "checkvisor_supervisor_heartbeat_timestamp_seconds", "When the supervisor last said that it lives."
-        page.gauge(name, words, [("", known.heartbeat_ms / 1000)])
+        words = "When the supervisor last said that it lives."
+        page.gauge("checkvisor_supervisor_heartbeat_timestamp_seconds", words, [("", known.heartbeat_ms / 1000)])
 
 
 def _latest(page: Page, rows: Sequence[Labelled]) -> None:

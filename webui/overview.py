@@ -1,14 +1,15 @@
 """The model of the overview: every target as a row, grouped, what is wrong first.
 
-Rows are kept as finished HTML and rendered again only when what they show has changed; at thousands of targets that is
-the difference between a page in milliseconds and one in a second.
+Rows are kept as finished HTML, in three parts, and a part is rendered again only when what it shows has changed. With
+Jinja's work for every row of every page, a page of a thousand targets takes 0.5 s.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 from markupsafe import Markup
 
@@ -27,8 +28,8 @@ NOTHING = bars.Bars()
 NO_COUNTS = Counts(0, 0)
 
 
-class Row(NamedTuple):
-    """All that one row shows; equal rows have equal HTML."""
+class Head(NamedTuple):
+    """The left of a row: what changes with the state. Equal ones have equal HTML, here and below."""
 
     root: str
     key: str
@@ -38,12 +39,30 @@ class Row(NamedTuple):
     status: str
     word: str
     reason: str
+
+
+class Latest(NamedTuple):
+    """The middle of a row: what changes with every result."""
+
     duration: str
     checked: str
     checked_at: str
+
+
+class Tail(NamedTuple):
+    """The right of a row: what changes slowly."""
+
     spark: str
     bars: bars.Bars
     uptime: str
+
+
+class Renderer(Protocol):
+    """The templates of a row's parts."""
+
+    def head(self, shown: Head) -> Markup: ...
+    def latest(self, shown: Latest) -> Markup: ...
+    def tail(self, shown: Tail) -> Markup: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,27 +109,40 @@ class _Kept:
     """What is remembered of one target between two pages."""
 
     past: history.Past | None = None
-    recent: tuple[tuple[int, int], ...] = ()
+    present: Sequence[read.DayRow] = ()
     days: bytes = b""  # the rank of each day's severity
     drawn: bars.Bars = NOTHING
     counts: Counts = NO_COUNTS
+    uptime: str = ""
     means: history.Means | None = None
     spark: str = ""
-    row: Row | None = None
-    html: Markup = EMPTY
+    head: Head | None = None
+    latest: Latest | None = None
+    tail: Tail | None = None
+    parts: list[Markup] = field(default_factory=lambda: [EMPTY] * 3)
 
 
 class Overview:
-    """Builds the model; one for each process, used under the page cache's lock."""
+    """Builds the model; one for each process, by one thread at a time."""
 
-    def __init__(self, render_row: Callable[[Row], Markup]) -> None:
-        self._render = render_row
+    def __init__(self, renderer: Renderer) -> None:
+        self._renderer = renderer
+        self._lock = threading.Lock()
         self._days = history.DayHistory()
         self._hours = history.HourHistory()
         self._kept: dict[int, _Kept] = {}
 
+    def read_ahead(self, snapshot: Snapshot) -> None:
+        """Read the history that the next pages need, while none waits for it."""
+        for one in (self._days, self._hours):
+            one.read_ahead(snapshot.connection, snapshot.supervisor.source, snapshot.now_ms)
+
     def build(self, snapshot: Snapshot, root: str, *, query: str = "", only_wrong: bool = False) -> Model:
         """Read and assemble. `query` and `only_wrong` leave rows out; the lists above stay whole."""
+        with self._lock:
+            return self._build(snapshot, root, query, only_wrong)
+
+    def _build(self, snapshot: Snapshot, root: str, query: str, only_wrong: bool) -> Model:
         known, now_ms = snapshot.supervisor, snapshot.now_ms
         rows = read.all_targets(snapshot.connection)
         targets = [view.target(row, known, now_ms) for row in rows]
@@ -139,21 +171,20 @@ class Overview:
     def _update(
         self, kept: _Kept, one: view.Target, days: Days, means: history.Means | None, root: str, now_ms: int
     ) -> _Kept:
-        number = one.row.id
-        past, recent = days.past_of(number), days.recent(number)
-        if kept.past is not past or kept.recent != recent:
-            ranks = bytearray(past.ranks)
-            for day, rank in recent:
-                if 0 <= day < len(ranks):
-                    ranks[day] = rank
-            kept.past, kept.recent, kept.days = past, recent, bytes(ranks)
-            kept.drawn = bars.drawn([bars.NAMES[rank] for rank in ranks])
+        past, present = days.past_of(one.row.id), days.present_of(one.row.id)
+        if kept.past is not past or kept.present != present:
+            kept.past, kept.present = past, present
+            kept.counts, kept.days = days.counts(past, present), days.ranks(past, present)
+            kept.drawn, kept.uptime = bars.drawn(kept.days), percent(kept.counts.uptime)
         if kept.means != means:
             kept.means, kept.spark = means, bars.spark(means) if means is not None else ""
-        kept.counts = days.counts(number)
-        row = make_row(one, root, now_ms, kept.spark, kept.drawn, percent(kept.counts.uptime))
-        if kept.row != row:
-            kept.row, kept.html = row, self._render(row)
+        head, latest, tail = _head(one, root), _latest(one.row, now_ms), Tail(kept.spark, kept.drawn, kept.uptime)
+        if kept.head != head:
+            kept.head, kept.parts[0] = head, self._renderer.head(head)
+        if kept.latest != latest:
+            kept.latest, kept.parts[1] = latest, self._renderer.latest(latest)
+        if kept.tail != tail:
+            kept.tail, kept.parts[2] = tail, self._renderer.tail(tail)
         return kept
 
     def _entries(self, targets: Sequence[view.Target], test: Callable[[view.Target], bool]) -> tuple[Entry, ...]:
@@ -179,7 +210,7 @@ class Overview:
             wrong=any(counts[status] for status in (*WRONG, "late", "degraded")),
             bars=group_bars([self._kept[one.row.id].days for one in targets]),
             uptime=percent(Counts(sum(c.matched for c in sums), sum(c.failed for c in sums)).uptime),
-            rows=Markup("").join(self._kept[one.row.id].html for one in targets),
+            rows=EMPTY.join(part for one in targets for part in self._kept[one.row.id].parts),
         )
 
 
@@ -213,40 +244,40 @@ def group_words(counts: dict[str, int]) -> str:
 
 def group_bars(days: Sequence[bytes]) -> bars.Bars:
     """One bar a day over all targets of a group: "much" if a good part of them had much, "some" if any had anything."""
-    return bars.drawn([_together(column) for column in zip(*days, strict=True)])
+    length = len(days[0])
+    flat = b"".join(days)
+    return bars.drawn(bytes(_together(flat[index::length]) for index in range(length)))
 
 
-def _together(ranks: tuple[int, ...]) -> str:
+def _together(ranks: bytes) -> int:
     worst = max(ranks)
     if worst == bars.RANKS["much"] and ranks.count(worst) < _GROUP_MUCH * len(ranks):
-        return "some"
-    return bars.NAMES[worst]
+        return bars.RANKS["some"]
+    return worst
 
 
-def _checked(at_ms: int | None, today: bool) -> str:
-    if at_ms is None:
-        return ""
+def _checked(at_ms: int, today: bool) -> str:
     return time_of_day(at_ms) if today else when(at_ms).split(",")[0]
 
 
-def make_row(one: view.Target, root: str, now_ms: int, spark: str, days: bars.Bars, uptime: str) -> Row:
-    """One target as its row shows it."""
-    row = one.row
-    reason = one.failure or one.warning
-    today = row.last_timestamp is not None and 0 <= now_ms - row.last_timestamp < 12 * 3_600_000
-    return Row(
-        root=root,
-        key=row.key,
-        name=row.name,
-        type=row.type,
-        address=one.address,
-        status=one.status,
-        word=view.WORDS[one.status],
-        reason=reason.message if reason is not None and one.status not in ("up", "paused") else "",
-        duration=duration(row.last_duration_ms) if row.last_timestamp is not None else "",
-        checked=_checked(row.last_timestamp, today),
-        checked_at="" if today or row.last_timestamp is None else rfc3339(row.last_timestamp) or "",
-        spark=spark,
-        bars=days,
-        uptime=uptime,
+def _head(one: view.Target, root: str) -> Head:
+    row, reason = one.row, one.failure or one.warning
+    return Head(
+        root,
+        row.key,
+        row.name,
+        row.type,
+        one.address,
+        one.status,
+        view.WORDS[one.status],
+        reason.message if reason is not None and one.status not in ("up", "paused") else "",
     )
+
+
+def _latest(row: read.TargetRow, now_ms: int) -> Latest:
+    at_ms = row.last_timestamp
+    if at_ms is None:
+        return Latest("", "", "")
+    today = 0 <= now_ms - at_ms < 12 * 3_600_000
+    checked_at = "" if today else rfc3339(at_ms) or ""
+    return Latest(duration(row.last_duration_ms), _checked(at_ms, today), checked_at)

@@ -13,13 +13,12 @@ from webui.overview import LISTED, Overview
 HTML = "text/html; charset=utf-8"
 BUCKET_MS = 10_000
 _MAX_QUERY = 200
-_DEADLINE_S = 10.0  # the first page of a day reads the history of every target; the second comes from memory
+_DEADLINE_S = 10.0  # if warm.py has not, the first page of a day reads the history of every target
 
 
-def blueprint(app: Flask, database: Database, cache: Cache) -> Blueprint:
+def blueprint(app: Flask, database: Database, cache: Cache, overview: Overview) -> Blueprint:
     """The pages, over one database."""
     pages = Blueprint("pages", __name__)
-    overview = Overview(render.row_renderer(app))
 
     def build(snapshot: Snapshot, query: str, only: bool) -> str:
         model = overview.build(snapshot, request.script_root, query=query, only_wrong=only)

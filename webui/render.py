@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from flask import Flask, render_template, request
@@ -12,7 +13,7 @@ from webui import bars, view, words
 from webui.cache import BUILD
 from webui.db import Snapshot
 from webui.history import DAYS
-from webui.overview import Row
+from webui.overview import Head, Latest, Tail
 
 _TIME = Markup('<time datetime="{}"{}>{}</time>')
 _ICONS = {"up": "up", "maintenance": "up", "paused": "up", "down": "down", "late": "degraded", "failing": "degraded"}
@@ -81,11 +82,24 @@ def page(template: str, snapshot: Snapshot, overall: str, here: str, **values: A
     )
 
 
-def row_renderer(app: Flask) -> Any:
-    """A function that renders one row of the overview."""
+class Rows:
+    """The parts of a row of the overview, by the macros of _parts.html, which are looked up once."""
 
-    def render(row: Row) -> Markup:
-        macro = app.jinja_env.get_template("_parts.html").module.row  # type: ignore[attr-defined]
-        return Markup(macro(row))  # noqa: S704 - an autoescaped template's own output
+    def __init__(self, app: Flask) -> None:
+        self._app = app
 
-    return render
+    @cached_property
+    def _macros(self) -> Any:
+        return self._app.jinja_env.get_template("_parts.html").module
+
+    def head(self, shown: Head) -> Markup:
+        """State, name, address, what is wrong; the type."""
+        return Markup(self._macros.row_head(shown))  # noqa: S704 - an autoescaped template's own output
+
+    def latest(self, shown: Latest) -> Markup:
+        """The last result."""
+        return Markup(self._macros.row_latest(shown))  # noqa: S704
+
+    def tail(self, shown: Tail) -> Markup:
+        """History."""
+        return Markup(self._macros.row_tail(shown))  # noqa: S704

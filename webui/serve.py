@@ -8,6 +8,7 @@ from typing import Any
 from gunicorn.app.base import BaseApplication
 
 from supervisor import logs
+from webui import warm
 from webui.settings import DEFAULT_BIND, make
 
 APP = "webui:create_app()"
@@ -17,7 +18,7 @@ WORKERS, THREADS = 2, 4
 def options(bind: str = DEFAULT_BIND, workers: int = WORKERS, threads: int = THREADS) -> dict[str, Any]:
     """gunicorn's settings. `bind` is HOST:PORT or unix:/path/to.sock.
 
-    The application is loaded before the fork, which shares its memory; it opens no database before its first request,
+    The application is loaded before the fork, which shares its memory; it opens no database before it is in a worker,
     so no SQLite connection crosses a fork. gunicorn's control socket would be a second way in: it is off.
     """
     return {
@@ -41,12 +42,27 @@ def options(bind: str = DEFAULT_BIND, workers: int = WORKERS, threads: int = THR
         "errorlog": "-",
         "proc_name": "checkvisor-web",
         "on_starting": _start_logging,
+        "post_worker_init": _start_warmer,
+        "worker_exit": _stop_warmer,
     }
 
 
 def _start_logging(_server: Any) -> None:
     """Our own events go to stderr through the formatter that the supervisor uses."""
     logs.setup()
+
+
+def _start_warmer(worker: Any) -> None:
+    """In a new worker process, before its first request; it is not waited for."""
+    warm.settle()
+    worker.wsgi.extensions["warmer"].start()
+
+
+def _stop_warmer(_server: Any, worker: Any) -> None:
+    """A worker that ends before it has loaded the application has none."""
+    app = getattr(worker, "wsgi", None)
+    if app is not None:
+        app.extensions["warmer"].stop()
 
 
 class _Server(BaseApplication):  # type: ignore[misc]

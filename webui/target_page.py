@@ -164,7 +164,7 @@ def build(snapshot: Snapshot, key: str, span: trend.Span, outcome: str, before: 
         t=t,
         figures=trend.figures(snapshot, row.id, row.first_result_at),
         chart=_chart(snapshot, t, span),
-        days=bars.drawn([bars.severity(days.get(index)) for index in range(DAYS)]),
+        days=bars.drawn(bars.ranked(bars.severity(days.get(index)) for index in range(DAYS))),
         timings=steps(timings) if isinstance(timings, dict) else (),
         certificate=_certificate(row.certificate, show),
         metrics=[one for one in view.parse(row.metrics, []) if isinstance(one, dict)],

@@ -179,7 +179,7 @@ def test_links_are_http(url: str) -> None:
 
 def test_bars_tell_no_data_from_good() -> None:
     """A day without results is drawn flat, never as a good one; a bad day is taller; words say the same."""
-    drawn = bars.drawn(["empty", "empty", "good", "some", "much"])
+    drawn = bars.drawn(bars.ranked(["empty", "empty", "good", "some", "much"]))
     assert drawn.empty == "M0 0h4v16h-4z"
     assert drawn.line == "M0 15h4"
     assert (drawn.some, drawn.much) == ("M7 3V16", "M9 0V16")
