@@ -22,6 +22,7 @@ _BODIES_KEPT = 2000
 _BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _RESTORED_AT_MOST_S = 3 * 3600.0
 RESULT = "target.result"  # the one type of event that is not kept after its delivery
+READY = float("-inf")
 _SACRIFICED_LAST = frozenset({"target.down", "target.up"})
 
 
@@ -52,10 +53,10 @@ class Waiting:
 
 class Lane:
     """One endpoint in one stream. `due` is when its head may be sent (monotonic); `busy` while that is under way or its
-    outcome is not stored; `queued` while it stands in the channel's ready row or among its timers."""
+    outcome is not stored; `queued_for` the time it waits for in its channel: READY in the ready row, None nowhere."""
 
     __slots__ = (
-        "acked_seq", "attempts", "awaiting", "busy", "channel", "due", "last_error", "queued", "stream", "waiting",
+        "acked_seq", "attempts", "awaiting", "busy", "channel", "due", "last_error", "queued_for", "stream", "waiting",
     )  # fmt: skip
 
     def __init__(self, channel: Channel, stream: str, acked_seq: int) -> None:
@@ -67,7 +68,7 @@ class Lane:
         self.last_error: str | None = None
         self.waiting: deque[Waiting] = deque()
         self.busy = False
-        self.queued = False
+        self.queued_for: float | None = None
         self.awaiting: DeliveryOutcome | None = None
 
     @property
@@ -112,19 +113,25 @@ class Channel:
 
     def queue(self, lane: Lane, now: float) -> None:
         """Put a lane where it belongs: ready, or waiting for its time."""
-        if lane.queued or lane.busy or not lane.waiting:
+        if lane.busy or not lane.waiting or lane.queued_for in (READY, lane.due):
             return
-        lane.queued = True
         if lane.due <= now:
-            self._ready.append(lane)
+            self._make_ready(lane)
         else:
+            lane.queued_for = lane.due  # a timer for its former head, if there is one, no longer counts
             self._count += 1
             heapq.heappush(self._timers, (lane.due, self._count, lane))
 
     def wake(self, now: float) -> None:
         """Move lanes whose time has come to the ready row."""
         while self._timers and self._timers[0][0] <= now:
-            self._ready.append(heapq.heappop(self._timers)[2])
+            due, _, lane = heapq.heappop(self._timers)
+            if lane.queued_for == due:
+                self._make_ready(lane)
+
+    def _make_ready(self, lane: Lane) -> None:
+        lane.queued_for = READY
+        self._ready.append(lane)
 
     @property
     def has_ready(self) -> bool:
@@ -133,7 +140,7 @@ class Channel:
     def pop(self) -> Lane:
         """The lane that has been ready for longest."""
         lane = self._ready.popleft()
-        lane.queued = False
+        lane.queued_for = None
         return lane
 
     def next_wake(self) -> float | None:

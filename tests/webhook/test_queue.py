@@ -278,6 +278,19 @@ def test_skip_gives_up_a_waiting_event(tmp_path: Path, wait_until: Any) -> None:
             rig.hooks.skip("a:2")
 
 
+def test_what_is_behind_a_skipped_event_does_not_wait_for_its_time(tmp_path: Path, wait_until: Any) -> None:
+    """The head waits an hour for its next attempt; skipped, it takes nobody's time with it."""
+    with receiver() as got, Rig(tmp_path, endpoint("ops", got.url, retries_s=(0, 3600)), clock=FakeClock()) as rig:
+        got.default = always(500)
+        rig.send("a")
+        rig.send("a")
+        wait_until(lambda: rig.cursor("a", "ops") and rig.cursor("a", "ops")["attempts"] == 1)
+        got.default = always(200)
+        rig.hooks.skip("a:1")
+        wait_until(lambda: rig.pending() == 0)
+        assert got.ids() == ["a:1", "a:2"]
+
+
 def test_stats_and_health_tell_what_waits(tmp_path: Path, wait_until: Any) -> None:
     """Pending, age, state; JSON for the page without URLs."""
     with receiver() as got, Rig(tmp_path, endpoint("ops", got.url), clock=FakeClock()) as rig:
