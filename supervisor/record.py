@@ -27,7 +27,7 @@ from supervisor.model import (
     ResolvedTarget,
     TargetState,
 )
-from supervisor.store.load import Loaded
+from supervisor.store.load import Described, Loaded
 from supervisor.store.write import Writer
 from supervisor.webhook.hooks import Webhooks
 
@@ -57,6 +57,7 @@ class Recorder:
         self._next_due_ms = next_due_ms
         self._states: dict[str, TargetState] = dict(loaded.states)
         self._receivers = _receivers(loaded)
+        self._described = loaded.described
         self._next_incident_id = loaded.max_incident_id + 1
         self._targets: dict[str, ResolvedTarget] = {}
         self._depends_on: dict[str, tuple[str, ...]] = {}
@@ -89,11 +90,13 @@ class Recorder:
         self._maintenance = Maintenance(windows)
 
     def _stand_in(self, target_id: str) -> ResolvedTarget:
-        """A target that was removed while we were not running: all that is known is who heard of it."""
+        """A target that was removed while we were not running: known are its names and who heard of it."""
+        known = self._described.get(target_id) or Described(target_id, "command", "")
         return ResolvedTarget(
             id=target_id,
-            name=target_id,
-            type="command",
+            name=known.name,
+            group=known.group,
+            type=known.type,
             settings=CommandSettings(exec="true"),
             expect=CommandExpect(),
             warn=None,

@@ -11,7 +11,7 @@ from supervisor.store import outbox
 from supervisor.store.codec import failure_from
 
 _STATES = """
-SELECT t.key, t.id, t.removed_at, s.state, s.since, s.consecutive, s.settled, s.run_started_at, s.run_first_failure,
+SELECT t.key, t.id, t.name, t.type, t.group_name, t.removed_at, s.state, s.since, s.consecutive, s.settled, s.run_started_at, s.run_first_failure,
     s.incident_id, s.reminders_sent, s.last_reminder_at, s.last_timestamp
 FROM targets AS t JOIN target_states AS s ON s.target_id = t.id
 ORDER BY t.position
@@ -23,8 +23,18 @@ WHERE i.id IN (SELECT incident_id FROM target_states)
 
 
 @dataclass(frozen=True, slots=True)
+class Described:
+    """How a target is called in events: of one that left the configuration the database alone knows it."""
+
+    name: str
+    type: str
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
-    """`states` holds every target the database knows, by key; those in `removed` are not in the running set.
+    """`states` and `described` hold every target the database knows, by key; those in `removed` are not in the running
+    set.
 
     `problem` says why the store can't be written now (None if it can); with `readable` false nothing could be read:
     states are empty, `max_incident_id` is above any id that was ever given, and the numbers of streams are unknown.
@@ -32,6 +42,7 @@ class Loaded:
 
     source: str
     states: dict[str, TargetState] = field(default_factory=dict)
+    described: dict[str, Described] = field(default_factory=dict)
     removed: frozenset[str] = frozenset()
     max_incident_id: int = 0
     outbox: outbox.StoredOutbox = field(default_factory=lambda: outbox.StoredOutbox((), (), {}, ()))
@@ -43,9 +54,10 @@ class Loaded:
 def load(connection: Connection, source: str) -> Loaded:
     """Read it all in one transaction. `source` is used when the database has none."""
     incidents = {row.id: _incident(row) for row in connection.exec_driver_sql(_OPEN).fetchall()}
-    states, removed = {}, set()
+    states, described, removed = {}, {}, set()
     for row in connection.exec_driver_sql(_STATES).fetchall():
         states[row.key] = _state(row, incidents.get(row.incident_id))
+        described[row.key] = Described(row.name, row.type, row.group_name)
         if row.removed_at is not None:
             removed.add(row.key)
     highest = connection.exec_driver_sql("SELECT coalesce(max(id), 0) FROM incidents").scalar_one()
@@ -53,6 +65,7 @@ def load(connection: Connection, source: str) -> Loaded:
     return Loaded(
         source=outbox.read_source(connection) or source,
         states=states,
+        described=described,
         removed=frozenset(removed),
         max_incident_id=highest,
         outbox=stored,
