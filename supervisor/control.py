@@ -48,9 +48,9 @@ class Control:
 
     def start(self) -> None:
         """Listen. A path that can't be used is logged, not the end of the start."""
-        with suppress(FileNotFoundError):  # of a supervisor that was killed; the lock says that none is alive
-            self._path.unlink()
         try:
+            with suppress(FileNotFoundError):  # of a supervisor that was killed; the lock says that none is alive
+                self._path.unlink()
             self._server = _Server(self._path, self)
         except OSError as error:
             event(log, "control.failed", level=logging.ERROR, path=self._path, error=str(error))
@@ -62,7 +62,7 @@ class Control:
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
-            with suppress(FileNotFoundError):  # somebody else removed it
+            with suppress(OSError):  # somebody else removed it, or the disk is read-only now: the next start does it
                 self._path.unlink()
 
     def answer(self, line: bytes) -> dict[str, Any]:
