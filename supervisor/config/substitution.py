@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from supervisor.config import scalars
+from supervisor.config import reading, scalars
 from supervisor.config.nodes import Document, Scalar, join
 from supervisor.config.problems import Problems
 from supervisor.model import Secret
@@ -125,8 +125,7 @@ class Substitution:
     def _file(self, name: str, scalar: Scalar, path: str) -> tuple[str, str, Secret | None] | None:
         file = Path(scalar.file).parent / name
         try:
-            with file.open("rb") as stream:
-                content = stream.read(_MAX_FILE_BYTES + 1)
+            content = reading.read(file, _MAX_FILE_BYTES)
         except (OSError, ValueError) as exc:
             reason = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
             self._problems.broken(scalar, path, f"the file {name} can't be read: {reason}")

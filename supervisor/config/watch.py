@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from supervisor.config import reading
 from supervisor.config.document import MAX_FILE_BYTES, Reader
 from supervisor.config.nodes import Document, Scalar, Sequence
 from supervisor.config.nodes import Mapping as MappingNode
@@ -37,8 +38,7 @@ class Digest:
 
 def read_file(path: Path) -> bytes:
     """The content, a little more than the limit at most; raises OSError, or ValueError for an impossible name."""
-    with path.open("rb") as stream:
-        return stream.read(MAX_FILE_BYTES + 1)
+    return reading.read(path, MAX_FILE_BYTES)
 
 
 def directory(path: Path) -> list[Path]:

@@ -14,6 +14,14 @@ from supervisor.errors import ConfigError
 from tests.config.support import command, http, load, problems
 
 ROOT = os.geteuid() == 0
+WRITER = """
+import sys
+with open(sys.argv[1], "w") as pipe:
+    pipe.write("targets:\\n")
+    for n in range(2000):
+        pipe.write(f"  - {{id: t{n}, type: http, http: {{url: 'http://127.0.0.1/'}}}}\\n")
+        pipe.flush()
+"""
 
 
 def test_default_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,6 +39,28 @@ def test_a_missing_file_is_one_sentence(tmp_path: Path) -> None:
         config.load(tmp_path / "no.yaml", environ={})
     with pytest.raises(ConfigError, match=r"the directory holds no file that ends in \.yaml or \.yml"):
         config.load(tmp_path, environ={})
+
+
+def test_a_pipe_has_some_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe that nobody writes is a problem and not a hang, as a configuration, an include and a secret; what a writer
+    puts into one is read to its end."""
+    monkeypatch.setattr("supervisor.config.reading.PIPE_S", 0.2)
+    pipe, main = tmp_path / "pipe", tmp_path / "main.yaml"
+    os.mkfifo(pipe)
+    sentence = r"can't be read: it is a pipe, and its writer did not come to an end within 0\.2 s"
+    with pytest.raises(ConfigError, match=rf"pipe:1:1: the file {sentence}"):
+        config.load(pipe, environ={})
+    main.write_text("include: pipe\n" + http())
+    with pytest.raises(ConfigError, match=rf"pipe:1:1: the file {sentence}"):
+        config.load(main, environ={})
+    main.write_text(http(settings="headers: {Authorization: '${file:pipe}'}"))
+    with pytest.raises(ConfigError, match=rf"main\.yaml:.*the file pipe {sentence}"):
+        config.load(main, environ={})
+    assert config.fingerprint(pipe, environ={})
+    monkeypatch.setattr("supervisor.config.reading.PIPE_S", 30.0)
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(pipe)]) as writer:
+        assert len(config.load(pipe, environ={}).targets) == 2000
+        assert writer.wait(10) == 0
 
 
 def test_includes(tmp_path: Path) -> None:
