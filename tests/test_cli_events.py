@@ -88,6 +88,19 @@ def test_show_gives_one_event_whole(folder: Path) -> None:
     assert "there is no event shop:9" in missing.stderr
 
 
+@pytest.mark.parametrize(
+    "command", [("list", "\udcff"), *((name, "\udcff:1") for name in ("show", "redeliver", "skip"))]
+)
+def test_an_id_that_is_no_text_is_a_sentence(folder: Path, command: tuple[str, ...]) -> None:
+    """Bytes that are not UTF-8 can't be an id: wrong usage."""
+    with Fill(folder / "state" / "checkvisor.db") as fill:
+        _queue(fill)
+    done = call("events", *command, cwd=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "\\udcff" in done.stderr
+    assert "UTF-8" in done.stderr
+
+
 @pytest.mark.parametrize("command", [("events", "list"), ("backup", "copy.db")], ids=" ".join)
 def test_no_database_is_a_sentence(folder: Path, command: tuple[str, ...]) -> None:
     """Status 4, and the path that was looked at."""

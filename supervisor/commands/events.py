@@ -21,7 +21,7 @@ _EVENT_ID = re.compile(r"(.+):([1-9][0-9]{0,17})", re.DOTALL)
 _COLOURS = {"delivered": "green", "waiting": "yellow"}
 _DEADLINE_S = 10.0
 
-endpoint_option = click.option("--endpoint", metavar="NAME", help="Only this webhook.")
+endpoint_option = click.option("--endpoint", type=options.ID, metavar="NAME", help="Only this webhook.")
 
 
 @click.group(epilog="Example: checkvisor events list")
@@ -35,7 +35,7 @@ def events() -> None:
 @events.command(
     "list", short_help="List the latest events.", epilog="Example: checkvisor events list shop-api --limit 5"
 )
-@click.argument("stream", required=False, metavar="[ID]")
+@click.argument("stream", required=False, type=options.ID, metavar="[ID]")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many.")
 @options.config
 @options.as_json
@@ -58,7 +58,7 @@ def list_events(stream: str | None, limit: int, path: Path | None, as_json: bool
 
 
 @events.command(short_help="Show one event.", epilog="Example: checkvisor events show shop-api:17")
-@click.argument("event_id", metavar="EVENT_ID")
+@click.argument("event_id", type=options.ID, metavar="EVENT_ID")
 @options.config
 @options.as_json
 def show(event_id: str, path: Path | None, as_json: bool) -> int:
@@ -153,7 +153,7 @@ def _told(outcome: OutcomeRow) -> str:
 @events.command(
     short_help="Send a sample event to webhooks.", epilog="Example: checkvisor events test shop-api --endpoint ops"
 )
-@click.argument("target_id", metavar="ID")
+@click.argument("target_id", type=options.ID, metavar="ID")
 @endpoint_option
 @options.config
 @options.as_json
@@ -163,7 +163,7 @@ def test(target_id: str, endpoint: str | None, path: Path | None, as_json: bool)
 
 
 @events.command(short_help="Send an event again.", epilog="Example: checkvisor events redeliver shop-api:17")
-@click.argument("event_id", metavar="EVENT_ID")
+@click.argument("event_id", type=options.ID, metavar="EVENT_ID")
 @endpoint_option
 @options.config
 @options.as_json
@@ -176,7 +176,7 @@ def redeliver(event_id: str, endpoint: str | None, path: Path | None, as_json: b
 @events.command(
     short_help="Give up an event that waits.", epilog="Example: checkvisor events skip shop-api:17 --endpoint ops"
 )
-@click.argument("event_id", metavar="EVENT_ID")
+@click.argument("event_id", type=options.ID, metavar="EVENT_ID")
 @endpoint_option
 @options.config
 @options.as_json

@@ -28,7 +28,20 @@ class FilePath(click.ParamType[Path]):
         return Path(value)
 
 
+class Id(click.ParamType[str]):
+    """An id. No id holds bytes that are not UTF-8, and neither the database nor the control socket takes them."""
+
+    name = "id"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = str(value)
+        if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
+            self.fail(f"{text!r} is not UTF-8", param, ctx)
+        return text
+
+
 FILE = FilePath()
+ID = Id()
 
 config = click.option(
     "-c", "--config", "path", type=FILE, metavar="FILE_OR_DIR",
