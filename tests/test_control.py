@@ -69,3 +69,17 @@ def test_a_socket_left_by_a_killed_supervisor_is_replaced(tmp_path):
     listening.start()
     assert ask(tmp_path / "control.sock", b'{"command": "ping"}')["ok"] is True
     listening.stop()
+
+
+def test_a_path_that_cannot_be_used_is_logged_and_no_more(tmp_path, caplog):
+    """Neither the start nor the stop fails when the socket can't be removed, as on a read-only disk."""
+    path = socket_path(tmp_path, None)
+    listening = Control(path, hooks=None, find=lambda name: None)
+    path.mkdir()
+    listening.start()
+    assert [record.message for record in caplog.records] == ["control.failed"]
+    path.rmdir()
+    listening.start()
+    path.unlink()
+    path.mkdir()
+    listening.stop()
