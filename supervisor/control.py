@@ -55,7 +55,7 @@ class Control:
         except OSError as error:
             event(log, "control.failed", level=logging.ERROR, path=self._path, error=str(error))
             return
-        threading.Thread(target=self._server.serve_forever, name="control", daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.1,), name="control", daemon=True).start()
 
     def stop(self) -> None:
         """Stop listening and remove the socket."""

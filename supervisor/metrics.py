@@ -203,7 +203,7 @@ class Listener:
             event(log, "metrics.failed", level=logging.ERROR, listen=self._listen, error=str(error))
             return
         self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.1,), name="metrics", daemon=True).start()
         event(log, "metrics.listening", url=f"http://{self._listen}/metrics")
 
     def stop(self) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from pathlib import Path
 
 import click
 
+from supervisor import processes
 from supervisor.commands import options
 from supervisor.commands.processes import environment_for_web, python, watch, web_options, web_settings
 
@@ -62,6 +64,7 @@ def _look_apart(path: Path | None, *, insecure: bool) -> tuple[str, str]:
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
+        processes.signal_when_parent_dies(signal.SIGKILL)
         from supervisor import config
 
         configuration = options.config_path(path)
