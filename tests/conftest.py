@@ -9,6 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# how fast an example runs is a matter of the machine, and no test is about it
+settings.register_profile("checkvisor", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("checkvisor")
 
 for _name in [name for name in os.environ if name.lower().endswith("_proxy")]:
     del os.environ[_name]
