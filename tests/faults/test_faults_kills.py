@@ -95,7 +95,8 @@ def _lives(tmp_path: Path, targets: int, kills: int, seed: int) -> None:
             until(lambda: metric(product, "webhook_pending_events") == 0, 240, "an empty queue")
             stopped = end(product)
             assert (stopped["lost"], stopped["unwritten"], stopped["dropped_events"]) == (0, 0, 0)
-            stored = {row[0]: (row[1], row[2]) for row in product.rows("SELECT id, target_id, timestamp FROM check_results")}
+            rows = product.rows("SELECT id, target_id, timestamp FROM check_results")
+            stored = {row[0]: (row[1], row[2]) for row in rows}
             assert product.rows("SELECT count(*) FROM webhook_events WHERE type = 'target.result'") == [(0,)]
         data = tmp_path / "data"
         wanted = {f"t{n}": {"ops": OPS, **({"all": ALL} if n % 10 == 0 else {})} for n in range(targets)}

@@ -102,7 +102,11 @@ def test_test_redeliver_and_skip(tmp_path: Path) -> None:
             assert (first.headers.get("webhook-redelivery"), second.headers["webhook-redelivery"]) == (None, "true")
             late = ask(product, command="redeliver", eventId="shop:1")  # a dead letter can still be sent
             assert late["result"][0]["delivered"], late
-            for wrong in ({"command": "test", "target": "nobody"}, {"command": "skip", "eventId": "shop:99"}, {"command": "x"}):
+            for wrong in (
+                {"command": "test", "target": "nobody"},
+                {"command": "skip", "eventId": "shop:99"},
+                {"command": "x"},
+            ):
                 answer = ask(product, **wrong)
                 assert answer["ok"] is False
                 assert answer["error"]

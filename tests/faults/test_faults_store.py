@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 from supervisor.store.backup import backup
 from supervisor.store.write import Writer
-from tests.e2e.product import Product, configuration, shell, stays, until
+from tests.e2e.product import Product, configuration, shell, stays, until, write_config
 from tests.faults.faults import (
     board,
     end,
@@ -195,10 +196,7 @@ def _refused(folder: Path) -> str:
 def test_database_that_must_not_be_used(tmp_path: Path, what: str) -> None:
     """A corrupt database, one of a newer version, another program's, or no database at all: the user gets status 4 and
     one sentence that names the file, and the file stays as it is, to the byte."""
-    (tmp_path / "config.yaml").write_text(
-        "runtime: {dataDir: data, metricsListen: ''}\ntargets: [{id: t, name: t, type: command, command: {exec: 'true'}}]\n"
-    )
-    (tmp_path / "config.yaml").chmod(0o600)
+    write_config(tmp_path, configuration([shell("t", "true")]))
     data = tmp_path / "data"
     data.mkdir()
     database = data / "checkvisor.db"
@@ -283,3 +281,47 @@ def test_database_replaced_under_the_supervisor(tmp_path: Path) -> None:
             end(product)
         assert got.story() == [("shop", "down"), ("shop", "up")]
         assert [post.event_id for post in got.taken()] == ["shop:1", "shop:2"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_first_start_on_a_full_disk(tmp_path: Path) -> None:
+    """There is no database yet and no room for one: it starts, checks, says so, and keeps its results; with space the
+    database is made and has all of them, and the alarm that had to wait is sent."""
+    with small_disk(tmp_path / "data", "8m") as disk, board() as site, receiver() as got:
+        ballast = fill_up(disk)
+        site.answers["shop"] = 503
+        config = configuration([site.target("shop"), site.target("other")], webhooks=[hook("ops", got.url)])
+        with life(tmp_path, config) as product:
+            assert product.events("store.degraded")
+            until(lambda: metric(product, "checks_finished_total") >= 4, 30, "checks")
+            ballast.unlink()
+            until(lambda: metric(product, "store_degraded") == 0, 20, "the recovery")
+            got.wait(1)
+            stopped = end(product)
+        assert _accounted(product, stopped) == 0
+        assert got.story() == [("shop", "down")]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_data_directory_removed(tmp_path: Path) -> None:
+    """The whole data directory is removed under the supervisor: it says so and goes on; once there is a directory
+    again the database is written back from what it still has open, with every result, and no alarm is repeated."""
+    with board() as site, receiver() as got:
+        site.answers["shop"] = 503
+        config = configuration([site.target("shop"), site.target("other")], webhooks=[hook("ops", got.url)])
+        with life(tmp_path, config) as product:
+            got.wait(1)
+            reach(product, "other", "up")
+            shutil.rmtree(tmp_path / "data")
+            until(lambda: metric(product, "store_degraded") == 1, 20, "the metric")
+            finished = metric(product, "checks_finished_total")
+            until(lambda: metric(product, "checks_finished_total") >= finished + 4, 20, "checks")
+            (tmp_path / "data").mkdir(mode=0o750, exist_ok=True)
+            until(lambda: metric(product, "store_degraded") == 0, 20, "the recovery")
+            site.answers["shop"] = 200
+            got.wait(2)
+            stopped = end(product)
+        assert _accounted(product, stopped) == 0
+        assert got.story() == [("shop", "down"), ("shop", "up")]
