@@ -247,11 +247,13 @@ def test_nothing_outlives_a_killed_supervisor(without_forkserver: bool) -> None:
     before = set(processes.children())
     code = [sys.executable, "-m", "tests.pool.victim"] + (["without forkserver"] if without_forkserver else [])
     with subprocess.Popen(code, stdout=subprocess.PIPE, text=True) as victim:
-        assert victim.stdout is not None
-        pids = [int(word) for word in victim.stdout.readline().split()]
-        assert len(pids) == 4
-        assert len(pids_with("62.06")) >= 4
-        victim.kill()
+        try:
+            assert victim.stdout is not None
+            pids = [int(word) for word in victim.stdout.readline().split()]
+            assert len(pids) == 4
+            assert len(pids_with("62.06")) >= 4
+        finally:
+            victim.kill()
     deadline = time.monotonic() + 2
     while left := [pid for pid in pids if (seen := processes.look(pid)) and seen.alive] + pids_with("62.06"):
         assert time.monotonic() < deadline, f"left: {[processes.look(pid) for pid in left]}"

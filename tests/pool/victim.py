@@ -14,6 +14,7 @@ def main() -> None:
     with driven(4) as driver:
         driver.add(*(shell(f"t{i}", "trap '' TERM; sleep 62.06 & while :; do sleep 62.06; done") for i in range(3)))
         driver.turn_until(lambda: sum(stat.target_id is not None for stat in driver.pool.stats().workers) == 3)
+        driver.turn_until(lambda: len(driver.pool.stats().workers) == 4)
         for _ in range(10):
             driver.turn()
         if "without forkserver" in sys.argv:
