@@ -11,7 +11,8 @@ from supervisor.store import outbox
 from supervisor.store.codec import failure_from
 
 _STATES = """
-SELECT t.key, t.id, t.name, t.type, t.group_name, t.removed_at, s.state, s.since, s.consecutive, s.settled, s.run_started_at, s.run_first_failure,
+SELECT t.key, t.id, t.name, t.type, t.group_name, t.removed_at, s.state, s.since, s.consecutive, s.settled,
+    s.run_started_at, s.run_first_failure,
     s.incident_id, s.reminders_sent, s.last_reminder_at, s.last_timestamp
 FROM targets AS t JOIN target_states AS s ON s.target_id = t.id
 ORDER BY t.position
