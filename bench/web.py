@@ -103,10 +103,6 @@ class Bench:
         self.turn += 1
         values = {"now": self.now_ms, "every": every, "turn": self.turn, "version": self.targets + self.turn}
         self.raw.execute(_NEW_RESULTS, values)
-        if every > 1:  # the others were checked 10 and 20 s ago
-            self.raw.execute(
-                "UPDATE target_states SET last_timestamp = max(last_timestamp, ?)", (self.now_ms - 30_000,)
-            )
         self.raw.execute("UPDATE meta SET value = ? WHERE key = 'heartbeat_at'", (str(self.now_ms),))
 
     def get(self, path: str, app: Flask | None = None) -> bytes:
