@@ -27,6 +27,7 @@ from supervisor.store.memory import Op, Snapshot
 log = logging.getLogger(__name__)
 _QUICK_CHECK_S = 0.5
 _KEEP_OPEN = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL})
+_NOT_WAL = b"\x01\x01"  # bytes 18 and 19 of a database's header (file format, 1.3.2); 2 means WAL
 WRITE_ERRORS = (sqlite3.Error, SQLAlchemyError, OSError, ValueError, TypeError, ArithmeticError, LookupError)
 
 
@@ -128,6 +129,7 @@ class Session:
         self.path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         if not self.path.exists() or self.path.stat().st_size == 0:
             return None
+        self._set_foreign_log_aside()
         with closing(open_readonly(self.path)) as raw:
             found = migrate.revision(raw, self.path)
             end = time.monotonic() + _QUICK_CHECK_S
@@ -141,6 +143,19 @@ class Session:
         if state != "ok":
             raise StoreError(self._damaged(state))
         return found
+
+    def _set_foreign_log_aside(self) -> None:
+        """A log beside a file that is not in WAL mode belongs to another file: a backup was put in the place of a
+        database whose supervisor was killed. SQLite would write the log's pages into the copy."""
+        with self.path.open("rb") as file:
+            header = file.read(20)
+        log_file = Path(f"{self.path}-wal")
+        if header[18:] != _NOT_WAL or not log_file.exists() or log_file.stat().st_size == 0:
+            return
+        aside = Path(f"{log_file}.old")
+        log_file.replace(aside)
+        Path(f"{self.path}-shm").unlink(missing_ok=True)
+        logs.event(log, "store.foreignLog", level=logging.WARNING, path=log_file, moved_to=aside)
 
     def _refuse_damaged(self, error: BaseException) -> None:
         if error_code(error) == sqlite3.SQLITE_NOTADB:

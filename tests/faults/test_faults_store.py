@@ -192,7 +192,9 @@ def _refused(folder: Path) -> str:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("what", ["page", "junk", "newer", "foreign"])
+@pytest.mark.parametrize(
+    "what", ["page", "newer", *(pytest.param(what, marks=pytest.mark.slow) for what in ("junk", "foreign"))]
+)
 def test_database_that_must_not_be_used(tmp_path: Path, what: str) -> None:
     """A corrupt database, one of a newer version, another program's, or no database at all: the user gets status 4 and
     one sentence that names the file, and the file stays as it is, to the byte."""
@@ -228,9 +230,11 @@ def test_database_that_must_not_be_used(tmp_path: Path, what: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_restored_backup_has_a_new_source(tmp_path: Path) -> None:
+@pytest.mark.parametrize("killed", [False, True], ids=["empty directory", "beside the log of the lost one"])
+def test_restored_backup_has_a_new_source(tmp_path: Path, killed: bool) -> None:
     """The database is lost and a backup is put in its place: history and states are the backup's, events count on from
-    there under a new source, so a receiver that removes duplicates drops none of them."""
+    there under a new source, so a receiver that removes duplicates drops none of them. The write-ahead log that a
+    killed supervisor has left is not mixed into the copy."""
     with board() as site, receiver() as got:
         site.answers["shop"] = 503
         config = configuration([site.target("shop")], webhooks=[hook("ops", got.url)])
@@ -241,10 +245,14 @@ def test_restored_backup_has_a_new_source(tmp_path: Path) -> None:
             backup(product.database, copy)
             site.answers["shop"] = 200
             got.wait(2)
-            end(product)
             source = product.rows("SELECT value FROM meta WHERE key = 'source'")[0][0]
+            if killed:
+                kill(product)
+            else:
+                end(product)
         for left in (tmp_path / "data").iterdir():
-            left.unlink()
+            if not killed:
+                left.unlink()
         copy.rename(tmp_path / "data" / "checkvisor.db")
         with life(tmp_path) as product:
             got.wait(2)
@@ -255,6 +263,8 @@ def test_restored_backup_has_a_new_source(tmp_path: Path) -> None:
         ids = [post.headers["webhook-id"] for post in got.taken()]
         assert ids == [f"{source}:shop:1", f"{source}:shop:2", f"{restored}:shop:2"]
         assert product.stored("shop")
+        assert product.rows("PRAGMA integrity_check") == [("ok",)]
+        assert bool(product.events("store.foreignLog")) is killed
 
 
 @pytest.mark.slow
