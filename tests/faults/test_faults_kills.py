@@ -57,7 +57,7 @@ def _configuration(targets: int, site: Board, got: Receiver) -> dict[str, Any]:
         hook("ops", f"{got.url}ops"),
         hook("all", f"{got.url}all", default=False, events=["down", "up", "degraded", "recovered", "result"]),
     ]
-    return configuration(made, webhooks=hooks, runtime={"maxConcurrentChecks": 12})
+    return configuration(made, webhooks=hooks, runtime={"maxConcurrentChecks": 12 if targets > 50 else 4})
 
 
 def _committed(database: Path, after: int) -> dict[int, tuple[int, int]]:
