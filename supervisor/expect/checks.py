@@ -32,6 +32,10 @@ _REGEX_HINTS = (
     ("missing ), unterminated", "a ( as such is written \\("),
     ("unbalanced parenthesis", "a ) as such is written \\)"),
 )
+_LITERAL = re.compile(r"'[^']*'|\"[^\"]*\"")
+_CALL = re.compile(r"(?<![\w.-])((?:[\w.-]+:)?(?![\d.-])[\w.-]+)\s*\(")
+_PREFIX = re.compile(r"(?<![\w.:-])([\w.-]+):(?!:)")
+_NO_FUNCTIONS = frozenset({"node", "text", "comment", "processing-instruction", "and", "or", "div", "mod"})
 _XPATH2 = ("lower-case", "upper-case", "matches", "ends-with", "replace", "tokenize", "exists", "empty", "string-join")
 
 
@@ -95,7 +99,9 @@ def check_css(selector: str) -> None:
         hint = ": namespaces need an xpath rule with `namespaces:`"
     try:
         for is_xml in (False, True):
-            evaluate(compiled_css(selector, is_xml), _EMPTY_HTML)
+            compiled = compiled_css(selector, is_xml)
+            evaluate(compiled, _EMPTY_HTML)
+            _check_names(compiled.path, ())
     except (SelectError, ValueError) as error:
         raise ValueError(f"{error}{hint}") from error
 
@@ -109,12 +115,35 @@ def check_xpath(path: str, namespaces: Mapping[str, str] | Iterable[tuple[str, s
         raise ValueError("XPath 1.0 has no default namespace: give it a prefix, and write it before each name")
     try:
         evaluate(compiled_xpath(path, pairs), _EMPTY_HTML)
+        _check_names(path, pairs)
     except (SelectError, ValueError) as error:
         raise ValueError(f"{error}{_xpath_hint(path, str(error))}") from error
 
 
+def _check_names(path: str, pairs: tuple[tuple[str, str], ...]) -> None:
+    """Raise ValueError for names that nothing in an empty document looks up, such as those in predicates."""
+    bare = _LITERAL.sub("''", path)
+    if "$" in bare:
+        raise ValueError("the expression has a variable")
+    known = {"re", "xml", *(prefix for prefix, _uri in pairs)}
+    for prefix in _PREFIX.findall(bare):
+        if prefix not in known:
+            raise ValueError(f"the namespace prefix {prefix} is not declared")
+    for name in dict.fromkeys(_CALL.findall(bare)):
+        if name not in _NO_FUNCTIONS and not _is_function(name, pairs):
+            raise ValueError(f"there is no function {name}()")
+
+
+def _is_function(name: str, pairs: tuple[tuple[str, str], ...]) -> bool:
+    try:
+        evaluate(compiled_xpath(f"{name}()", pairs), _EMPTY_HTML)
+    except (SelectError, ValueError) as error:
+        return "Unregistered function" not in str(error)
+    return True
+
+
 def _xpath_hint(path: str, message: str) -> str:
-    if "namespace prefix" in message:
+    if "prefix" in message:
         return ": declare the prefix under `namespaces:`"
     if "variable" in message:
         return ": variables can't be given; text stands in quotes"

@@ -89,6 +89,9 @@ def _parse_xml(data: bytes) -> Any:
     try:
         root = etree.fromstring(data, parser)
     except etree.XMLSyntaxError as error:
+        if "XML_PARSE_HUGE" in error.msg:  # a limit of libxml2, such as depth 255: the document may be well-formed
+            limit = error.msg.partition(", ")[0]
+            raise MarkupLostError(f"the XML parser gave up at line {error.lineno}: {limit}") from error
         hint = " (white space before the XML declaration)" if data[:1].isspace() and b"<?xml" in data[:256] else ""
         raise MarkupMismatchError(f"not well-formed XML: {error.msg}{hint}") from error
     _refuse_entities(root, parser, data)

@@ -146,8 +146,38 @@ def test_e33_xpath_scalars_are_typed_values() -> None:
 
 
 @pytest.mark.parametrize(
+    "path",
+    ["//a[matches(., 'x')]", "//a[@b and lower-case(.)='c']", "//a[b[ends-with(., 'x')]]", "count(//a[foo()])",
+     "//a[$v]", "//a[. = $v]", "//a[p:b]", "//a/b[@p:c]", "//a[p:test(.)]", "//a/@p:b"],
+)  # fmt: skip
+def test_e33_names_in_predicates_are_looked_up_at_load(path: str) -> None:
+    """An empty document never reaches them, so evaluating there is not enough."""
+    assert refused(check_xpath, path, {})
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["//a[text()='x: $5 f(x)']", "//a[@b=\"c:d(\"]", "self::node()", "ancestor-or-self::a", "//a[not (b) and (c)]",
+     "//a[b div (2) > 1]", "//processing-instruction('x')", "//p:a[p:b]/@p:c", "//a[re:test(., 'x', 'i')]",
+     "//*[local-name()='a'][last()]", "//a[@xml:lang='de']", "//a[.//comment()]"],
+)  # fmt: skip
+def test_e33_names_that_exist_are_found(path: str) -> None:
+    """Axes, node types, operators and quoted texts only look like calls, prefixes and variables."""
+    check_xpath(path, {"p": "urn:p"})
+
+
+def test_e29_xml_past_a_limit_is_an_error() -> None:
+    """Deep XML may be well-formed; it was not read whole, so nothing is judged."""
+    for rule in (xp("//z", Exists(False)), css("a", Exists(True))):
+        failure = failure_of(rule, "<a>" * 300 + "</a>" * 300, "text/xml")
+        assert failure is not None
+        assert failure.kind == "error"
+        assert "XML_PARSE" not in failure.message
+
+
+@pytest.mark.parametrize(
     "selector",
-    ["p:not(.a, .c)", "p:nth-child(2 of .a)", "a::text", "p::before", "svg|rect", "p >", "", " ", "p[",
+    ["p:not(.a, .c)", "p:nth-child(2 of .a)", "a::text", "p::before", "svg|rect", "p > svg|rect", "p >", "", " ", "p[",
      "a:unknown", "*:nth-of-type(1)"],
     ids=repr,
 )  # fmt: skip
