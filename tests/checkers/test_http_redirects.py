@@ -89,6 +89,7 @@ def test_a_circle_is_an_error() -> None:
         assert server.connections == 4
     with script_server(lambda _request, number: [redirect(b"/%d" % number)]) as server:
         assert_error(check(server.url), "http.redirect", "more than 10 redirects")
+        assert_error(check(server.url, max_redirects=1), "http.redirect", "more than 1 redirect:")
     with script_server([redirect(b"/")]) as server:
         assert_error(check(server.url, max_redirects=0), "http.redirect", "more than 0")
 
@@ -108,6 +109,21 @@ def test_h09_loop_only_because_a_cookie_was_dropped() -> None:
     with script_server(script) as server:
         assert_ok(check(server.url))
         assert server.connections == 2
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [b'Path="/"', b'Version="1"; Path="/"; HttpOnly', b"Domain=localhost", b"Domain=", b"Path=", b"Path=here",
+     b"Max-Age=soon", b"Expires=never", b'Port="1"', b"Partitioned; SameSite=None; Priority=High", b""],
+)  # fmt: skip
+def test_h09_attributes_that_browsers_skip(attributes: bytes) -> None:
+    """A malformed or unknown attribute does not cost the cookie (RFC 6265, 5.2)."""
+
+    def script(request: bytes, _number: int) -> list[Any]:
+        return [PAGE] if b"sid=1" in request else [redirect(b"/", 302, b"Set-Cookie: sid=1; " + attributes)]
+
+    with script_server(script) as server:
+        assert_ok(check(server.url_as("localhost")))
 
 
 def test_h09_with_a_configured_cookie() -> None:
@@ -229,8 +245,9 @@ def test_h13_malformed_location(location: bytes) -> None:
     assert failure.kind == "error"
     # a name that is only unusual may get as far as the look-up
     assert failure.path in ("http.redirect", "http.dns"), failure
-    if location in MALFORMED[:5]:
+    if location in (*MALFORMED[:5], b"//"):
         assert failure.path == "http.redirect", failure
+        assert "malformed" in failure.message
 
 
 @pytest.mark.parametrize(

@@ -232,6 +232,7 @@ def shown_url(url: str | None) -> str:
 
 def _too_many(plan: Plan, following: Hop, seen: set[str | None]) -> str:
     limit = plan.settings.max_redirects
+    told = f"more than {limit} redirect{'' if limit == 1 else 's'}"
     if following.request.url in seen:
-        return f"more than {limit} redirects: they go in a circle at {following.request.origin}"
-    return f"more than {limit} redirects: the next one would go to {following.request.origin}"
+        return f"{told}: they go in a circle at {following.request.origin}"
+    return f"{told}: the next one would go to {following.request.origin}"

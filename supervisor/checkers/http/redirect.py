@@ -17,7 +17,7 @@ FOLLOWED = frozenset({301, 302, 303, 307, 308})
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _LONGEST_LOCATION = 16384
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):", re.ASCII)
-_WHOLE = re.compile(r"https?://[^/?#]", re.ASCII | re.IGNORECASE)
+_WHOLE = re.compile(r"(?:https?:)?//[^/?#]", re.ASCII | re.IGNORECASE)
 
 
 class RedirectError(Exception):
@@ -82,11 +82,10 @@ def _location(head: Head) -> str | None:
 def _target(base: str, location: str) -> str:
     """The absolute URL, without fragment and user info."""
     scheme = _SCHEME.match(location)
-    if scheme is not None:
-        if scheme[1].lower() not in ("http", "https"):
-            raise RedirectError(f"the Location's scheme {scheme[1][:20]} is not allowed: only http and https are")
-        if _WHOLE.match(location) is None:
-            raise RedirectError("the Location is malformed: it has no host")
+    if scheme is not None and scheme[1].lower() not in ("http", "https"):
+        raise RedirectError(f"the Location's scheme {scheme[1][:20]} is not allowed: only http and https are")
+    if (scheme is not None or location.startswith("//")) and _WHOLE.match(location) is None:
+        raise RedirectError("the Location is malformed: it has no host")
     try:
         parts = urlsplit(urldefrag(urljoin(base, location)).url)
         netloc = parts.netloc.rpartition("@")[2]
