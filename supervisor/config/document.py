@@ -22,6 +22,16 @@ MAX_ALIASES = 20_000
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 _TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq")}
+_TYPES: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "null": (type(None),),
+    "str": (str,),
+    "map": (dict,),
+    "seq": (list,),
+}
+_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 _NO_BREAK_SPACE = "\u00a0"
 
 
@@ -87,7 +97,14 @@ def _decode(content: bytes) -> str:
             f"the character U+{ord(found.group()):04X} is not allowed in YAML: "
             "remove it, or write it as an escape in double quotes",
         )
+    if text.lstrip()[:1] == "{":  # JSON, which writes a character beyond U+FFFF as two escapes; YAML has none such
+        return _PAIR.sub(_joined, text)
     return text
+
+
+def _joined(found: re.Match[str]) -> str:
+    high, low = int(found[2], 16), int(found[3], 16)
+    return f"{found[1]}\\U{0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00):08x}"
 
 
 class _Parse:
@@ -164,6 +181,7 @@ class _Parse:
         value: Any = event.value
         if is_plain or (event.tag and event.tag != "!" and not event.tag.endswith(":str")):
             value = scalars.resolve(event.value)
+            self._check_type(event.tag, value, line, column)
         node = Scalar(value, self.file, line, column, event.value, is_plain)
         if is_plain and type(value) is int and scalars.looks_octal(event.value):
             octal = f"0o{event.value.lstrip('+-0')}"
@@ -186,6 +204,7 @@ class _Parse:
             raise _Stop(line, column, f"nested more than {MAX_DEPTH} levels deep", "")
         if event.tag is not None and event.tag != "!":
             self._check_tag(event.tag, line, column)
+            self._check_type(event.tag, {} if type(event) is yaml.MappingStartEvent else [], line, column)
         node: Mapping | Sequence
         if type(event) is yaml.MappingStartEvent:
             node = Mapping({}, self.file, line, column)
@@ -297,6 +316,12 @@ class _Parse:
             shown = cut(tag.replace("tag:yaml.org,2002:", "!!"), 40)
             raise _Stop(line, column, f"the tag {shown} is not known: quote the value if it is a text", self._path())
 
+    def _check_type(self, tag: str | None, value: Any, line: int, column: int) -> None:
+        types = _TYPES.get(tag.rpartition(":")[2]) if tag else None
+        if types is not None and type(value) not in types:
+            name = str(tag).rpartition(":")[2]
+            raise _Stop(line, column, f"the value is no {name}, as its tag !!{name} says: remove the tag", self._path())
+
     # --- places
 
     def _steps(self) -> tuple[str | int, ...]:
@@ -359,4 +384,4 @@ def _sentence(problem: str, source: str, column: int) -> str:
         return f"{problem}: quote the value if the text begins with & or *"
     if "document start" in problem or "%" in source[:1]:
         return f"{problem}: quote the value, or check the indentation"
-    return f"{problem}: check quotes, brackets and indentation here and in the line above"
+    return f"{problem}: quote the value, or check brackets and indentation here and in the line above"

@@ -105,7 +105,7 @@ class Str(Typed):
             quote = isinstance(value, bool | int | float) and (not self.pattern or self.pattern.fullmatch(str(value)))
             raise self.wrong(value, "quote it if it is meant as a text" if quote else "")
         text = str(value)
-        if not text and not self.empty:
+        if not text.strip() and not self.empty:
             raise ValidationError(f"is empty: expected {self.expected}")
         if "\0" in text:
             raise ValidationError("a text with a NUL character can't be used here")
@@ -123,6 +123,8 @@ class Str(Typed):
             schema["minLength"] = 1
         if self.pattern is not None:
             schema["pattern"] = f"^({self.pattern.pattern})$"
+        elif not self.empty:
+            schema["pattern"] = r"\S"
         return schema
 
 

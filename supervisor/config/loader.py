@@ -132,16 +132,11 @@ class Loader:
 
     def _load(self, schema: Strict, node: nodes.Node, path: str, below: str) -> Any:
         if not isinstance(node, Mapping):
-            what = (
-                "is empty"
-                if isinstance(node, Scalar) and node.value is None
-                else "expected a mapping, found something else"
-            )
-            self.problems.error(
-                node,
-                path,
-                what if what != "is empty" else "is empty: expected a mapping of settings, or remove the key",
-            )
+            if isinstance(node, Scalar) and node.value is None:
+                what = "is empty: expected a mapping of settings, or remove the key"
+            else:
+                what = f"expected a mapping, found {'a list' if isinstance(node, Sequence) else 'a single value'}"
+            self.problems.error(node, path, what)
             return None
         try:
             return schema.load(nodes.data(node))

@@ -95,6 +95,13 @@ class Substitution:
                 "${file:PATH}: write $${ for a plain ${",
             )
             return None
+        if form["text"] and "${" in form["text"]:
+            self._problems.broken(
+                scalar,
+                path,
+                f"the default of ${{{form['name']}}} holds another ${{: a default is a plain text, set the variable",
+            )
+            return None
         if form["file"]:
             return self._file(form["file"], scalar, path)
         return self._variable(form, scalar, section, path)

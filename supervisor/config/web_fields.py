@@ -53,6 +53,9 @@ def url_problem(text: str, user_info: bool = False) -> str:
         return "the URL holds a control character or a line end"
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
     if scheme is None:
+        other = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):(?![0-9/]|$)", text)
+        if other is not None and "." not in other[1] and "@" not in text:
+            return f"the scheme {other[1]} is not http or https"
         return "the scheme is missing (http:// or https://)"
     if scheme[1].lower() not in ("http", "https"):
         return f"the scheme {scheme[1]} is not http or https"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -256,3 +257,12 @@ def test_f23_several_files(tmp_path: Path) -> None:
     text = str(caught.value)
     assert f"30-c.yaml:1:1: runtime: the section stands twice, first at {tmp_path}/10-a.yml:1" in text
     assert f'the id "a" stands twice, first at {tmp_path}/10-a.yml:3' in text
+
+
+def test_f15_json_writes_rare_characters_as_two_escapes(tmp_path: Path) -> None:
+    """A configuration made by a JSON library loads; half a pair, and an escaped backslash, are what they are."""
+    target = {"id": "a", "name": "\U0001f600 \\ud83d\\ude00", "type": "http", "http": {"url": "http://127.0.0.1/"}}
+    text = json.dumps({"targets": [target]})
+    assert "\\ud83d" in text
+    assert load(tmp_path, text).targets[0].name == target["name"]
+    assert "half of a surrogate pair" in problems(tmp_path, text.replace("\\ude00 ", " "))[0]

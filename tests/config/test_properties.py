@@ -42,7 +42,7 @@ http_shared = st.fixed_dictionaries(
     optional={
         "method": st.sampled_from(["GET", "HEAD", "POST"]),
         "headers": headers,
-        "maxRedirects": st.integers(0, 100),
+        "maxRedirects": st.integers(0, 10_000),
         "followRedirects": st.booleans(),
         "maxBodyBytes": st.integers(1, 10**9) | st.sampled_from(["1KB", "5 mb", "1GB"]),
         "tls": st.fixed_dictionaries(

@@ -133,7 +133,7 @@ class HttpDefaultsSchema(Strict):
     follow_redirects = Bool(
         load_default=True, doc="Follow redirects; otherwise the 3xx answer itself is judged.", example=False
     )
-    max_redirects = Int(0, 100, load_default=10, doc="Most redirects in a row; one more is an error.", example=3)
+    max_redirects = Int(0, 10_000, load_default=10, doc="Most redirects in a row; one more is an error.", example=3)
     max_body_bytes = Size(
         load_default=104857600,
         doc="Most bytes of a body after decoding; more is an error.",
