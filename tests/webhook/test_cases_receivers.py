@@ -93,7 +93,7 @@ def date_in(seconds: float) -> str:
     ],
 )
 def test_13_odd_values_of_retry_after_are_clamped_or_ignored(value: str | int, least_s: float, most_s: float) -> None:
-    """Seconds and dates count up to an hour; nonsense is as if it were not there. A number here is a date so far off."""
+    """Seconds and dates count up to an hour; nonsense is as if it were not there. A number is a date so far off."""
     value = date_in(value) if isinstance(value, int) else value
     for chance in (0.0, 0.5, 0.999):
         answer = Answer("retryable", "HTTP 429", 429, retry_after_s(value, time.time()))
