@@ -241,7 +241,7 @@ def test_restored_backup_has_a_new_source(tmp_path: Path, killed: bool) -> None:
         copy = tmp_path / "copy.db"
         with life(tmp_path, config) as product:
             got.wait(1)
-            until(lambda: metric(product, "webhook_pending_events") == 0, 10, "an empty queue")
+            until(lambda: product.rows("SELECT acked_seq FROM webhook_cursors") == [(1,)], 10, "the stored outcome")
             backup(product.database, copy)
             site.answers["shop"] = 200
             got.wait(2)
