@@ -136,7 +136,8 @@ class Crew:
         self._asked -= 1
         if started.process is None:
             self._rows.append(started.row)
-            self._failed(started.error)
+            if not self._closing:
+                self._failed(started.error)
             return
         slot = Slot.of(started)
         slot.kill_at = time.monotonic() + _READY_WITHIN_S

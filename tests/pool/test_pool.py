@@ -376,3 +376,13 @@ def test_free_is_nothing_before_and_after(driver: Driver) -> None:
     assert driver.pool.free() == 3
     driver.pool.stop(0.5)
     assert driver.pool.free() == 0
+
+
+def test_workers_still_on_their_way_at_the_end_are_no_fault(caplog: pytest.LogCaptureFixture) -> None:
+    """A pool that stops while it starts workers, as after a kill in `check`, reports no failed start."""
+    driver = Driver(16)
+    driver.pool.start()
+    driver.pool.stop(1.0)
+    driver.selector.close()
+    assert driver.pool.stats().start_failures == 0
+    assert not [record for record in caplog.records if record.message == "worker.start_failed"]
