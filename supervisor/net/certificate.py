@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import ipaddress
 import warnings
 from collections import OrderedDict
 
@@ -78,11 +79,20 @@ def names_of(der: bytes) -> tuple[str, ...]:
         return ()
     try:
         found = loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        dns = [str(name) for name in found.get_values_for_type(x509.DNSName)]
+        dns = [_dns(str(name)) for name in found.get_values_for_type(x509.DNSName)]
         addresses = [str(address) for address in found.get_values_for_type(x509.IPAddress)]
     except _UNREADABLE:
         return ()
     return tuple(dns + addresses)
+
+
+def _dns(name: str) -> str:
+    """An address among the DNS names counts for nothing, and looks as if it did."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return name
+    return f"{name} (as a DNS name, not as an address)"
 
 
 def period_of(certificate: Certificate | None) -> tuple[str | None, str | None]:

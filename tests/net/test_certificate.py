@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import ssl
 
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +25,18 @@ def test_a_certificate() -> None:
     assert "trustme" in certificate.issuer
     assert names_of(DER) == ("a.example", "127.0.0.1")
     assert all(shown is not None and shown.endswith("UTC") for shown in period_of(certificate))
+
+
+def test_an_address_among_the_dns_names_is_told_apart() -> None:
+    """Verification ignores it, so a message must not say that the certificate is for this address."""
+    builder = x509.CertificateBuilder().subject_name(x509.Name([])).issuer_name(x509.Name([])).serial_number(1)
+    now = datetime.datetime.now(datetime.UTC)
+    builder = builder.not_valid_before(now).not_valid_after(now + datetime.timedelta(1))
+    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName("127.0.0.1")]), critical=False)
+    key = ec.generate_private_key(ec.SECP256R1())
+    made = builder.public_key(key.public_key()).sign(key, hashes.SHA256())
+    der = made.public_bytes(serialization.Encoding.DER)
+    assert names_of(der) == ("127.0.0.1 (as a DNS name, not as an address)",)
 
 
 @settings(max_examples=400, deadline=None)
