@@ -108,7 +108,7 @@ class TargetBuilder:
         if "id" not in values and "name" not in values:
             self._problems.error(tree, f"{path}.name", "is missing: expected a name, or an id")
         elif "id" not in values:
-            made_id = slug(_shown(values["name"], tree, "name"))
+            made_id = slug(masking.public_text(values["name"], tree, "name"))
             if not made_id:
                 at = find(tree, "name") or tree
                 self._problems.error(at, f"{path}.name", "no id can be made from this name: give the target an id")
@@ -128,7 +128,7 @@ def _target(
     warn = values.get("warn")
     return ResolvedTarget(
         id=values["id"],
-        name=_shown(values["name"], resolved.tree, "name"),
+        name=masking.public_text(values["name"], resolved.tree, "name"),
         type=kind.name,
         settings=settings,
         expect=values.get("expect", kind.nothing_asked),
@@ -139,8 +139,11 @@ def _target(
         failure_threshold=values["failure_threshold"],
         success_threshold=values["success_threshold"],
         enabled=values["enabled"],
-        group=values.get("group", ""),
-        labels=tuple((name, _shown(value, resolved.tree, "labels", name)) for name, value in values["labels"].items()),
+        group=masking.public_text(values.get("group", ""), resolved.tree, "group"),
+        labels=tuple(
+            (name, masking.public_text(value, resolved.tree, "labels", name))
+            for name, value in values["labels"].items()
+        ),
         notify=tuple(values["notify"]),
         depends_on=tuple(values["depends_on"]),
         secrets=tuple(dict.fromkeys((*nodes.secrets(resolved.tree), *inherited))),
@@ -152,10 +155,3 @@ def _target(
 
 def _with(tree: Mapping, key: str, value: Any) -> Mapping:
     return Mapping({**tree.entries, key: made(value, tree, nodes.BUILT_IN)}, tree.file, tree.line, tree.column)
-
-
-def _shown(text: str, tree: Mapping, *path: str) -> str:
-    """A text that everybody sees, read from this place: its secrets masked."""
-    node = find(tree, *path)
-    hides = isinstance(node, Scalar) and any(secret.value for secret in node.secrets)
-    return str(node.shown) if isinstance(node, Scalar) and hides else text

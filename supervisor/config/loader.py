@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import resource
 from collections.abc import Iterator
 from collections.abc import Mapping as Environment
@@ -22,6 +21,7 @@ from supervisor.config.files import Files, check_permissions, public_variables
 from supervisor.config.lints import Lints
 from supervisor.config.nodes import Document, Entry, Mapping, Scalar, Sequence, find, join
 from supervisor.config.problems import Problems
+from supervisor.config.public import GroupNames, page_json
 from supervisor.config.receivers import MaintenanceSchema, WebhookSchema
 from supervisor.config.resolve import Resolved, absolute, duration_text
 from supervisor.config.schema import DefaultsSchema, PageSchema, RuntimeSchema
@@ -68,12 +68,14 @@ class Loader:
         self._top_level(documents)
         runtime = self._section("runtime", RuntimeSchema())
         page = self._section("page", PageSchema())
+        page_node = self._sections["page"][0].node if page else None
         self._section("defaults", DefaultsSchema())
         self._webhook_names = relations.Names("webhook", _texts(documents, "webhooks", "name"))
         self._target_ids = relations.Names("target", _texts(documents, "targets", "id", "name"))
         webhooks = self._webhooks(documents)
         built = self._targets(documents, webhooks, substitution)
-        maintenance = self._maintenance(documents)
+        group_names = GroupNames(built)
+        maintenance = self._maintenance(documents, group_names)
         self._permissions(built)
         settings = self._runtime(runtime or {}, path)
         self.problems.raise_errors()
@@ -84,7 +86,7 @@ class Loader:
             targets=tuple(target for target, _resolved in built),
             webhooks=webhooks,
             maintenance=maintenance,
-            page_json=json.dumps(nodes.plain(page or PageSchema().load({})), ensure_ascii=False),
+            page_json=page_json(page or PageSchema().load({}), page_node, group_names),
             warnings=self.problems.warnings(),
             files=tuple(dict.fromkeys(files)),
             fingerprint=self._files.digest.text(),
@@ -208,7 +210,7 @@ class Loader:
             endpoints.append(endpoint(values, node, path, self.problems))
         return tuple(endpoints)
 
-    def _maintenance(self, documents: list[Document]) -> tuple[MaintenanceWindow, ...]:
+    def _maintenance(self, documents: list[Document], group_names: GroupNames) -> tuple[MaintenanceWindow, ...]:
         windows = []
         schema = MaintenanceSchema()
         groups = relations.Names("group", _texts(documents, "targets", "group"))
@@ -219,6 +221,7 @@ class Loader:
             for key, known in (("targets", self._target_ids), ("groups", groups)):
                 known.check(values[key], find(node, key) or node, join(path, key), self.problems)
             duration = values.pop("duration", None)
+            values["groups"] = group_names.shown(values["groups"])
             windows.append(MaintenanceWindow(**values, duration_s=duration))
         return tuple(windows)
 

@@ -42,6 +42,13 @@ def config_json(tree: Mapping) -> str:
     return json.dumps(masked(tree), ensure_ascii=False, separators=(",", ":"), default=str)
 
 
+def public_text(text: str, tree: Node | None, *path: str | int) -> str:
+    """A text that everybody sees, read from this place: its secrets masked."""
+    node = find(tree, *path)
+    hides = isinstance(node, Scalar) and any(secret.value for secret in node.secrets)
+    return str(node.shown) if isinstance(node, Scalar) and hides else text
+
+
 def shown_line(tree: Mapping, *path: str) -> str:
     """The single value at a path as one line without secrets; empty if there is none."""
     node = find(tree, *path)

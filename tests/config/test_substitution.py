@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,26 @@ def test_what_everybody_sees_is_masked(tmp_path: Path) -> None:
     )
     one = load(tmp_path, text, {"HOST": "example.org", "WORD": "hidden-value"}).targets[0]
     assert (one.name, dict(one.labels)) == ("on example.org by ${WORD}", {"a": "${WORD}", "b": "example.org"})
+
+
+def test_the_group_and_the_page_are_masked(tmp_path: Path) -> None:
+    """They stand in the database, on pages and in events. What names the group by its value still means it."""
+    text = http("group: 'G ${WORD}'") + (
+        "  - {id: b, group: G hidden-value, type: http, http: {url: 'http://a/'}}\n"
+        "maintenance: [{groups: ['G hidden-value'], cron: 0 3 * * 0, duration: 1h}]\n"
+        "page:\n  title: 'T ${WORD}'\n  links: [{name: 'L ${WORD}', url: 'http://a/${WORD}'}]\n"
+        "  show: {target: '${HOW}'}\n  groups: {G hidden-value: {show: {target: none}}}\n"
+    )
+    loaded = load(tmp_path, text, {"WORD": "hidden-value", "HOW": "host"})
+    assert [one.group for one in loaded.targets] == ["G ${WORD}", "G hidden-value"]
+    assert loaded.maintenance[0].groups == ("G ${WORD}", "G hidden-value")
+    page = json.loads(loaded.page_json)
+    assert (page["title"], page["links"]) == ("T ${WORD}", [{"name": "L ${WORD}", "url": "http://a/${WORD}"}])
+    assert page["show"]["target"] == "host"
+    assert {name: show["target"] for name, show in page["groups"].items()} == {
+        "G ${WORD}": "none",
+        "G hidden-value": "none",
+    }
 
 
 def test_commands_know_what_they_inherit(tmp_path: Path) -> None:
@@ -146,7 +167,8 @@ def test_variables_of_webhooks_only(tmp_path: Path) -> None:
 
 def test_a_shared_anchor_is_substituted_once(tmp_path: Path) -> None:
     """An alias sees the same value."""
-    text = "x-a: &a '${T}'\ntargets:\n  - {id: a, name: *a, group: *a, type: http, http: {url: 'http://a/'}}\n"
+    text = "x-a: &a '${T}'\nruntime: {publicVariables: [T]}\n"
+    text += "targets:\n  - {id: a, name: *a, group: *a, type: http, http: {url: 'http://a/'}}\n"
     assert load(tmp_path, text, {"T": "text-text"}).targets[0].group == "text-text"
 
 
