@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from supervisor.config.nodes import Entry, Mapping, Node, Scalar, Sequence, join
+from supervisor.config.nodes import Entry, Mapping, Node, Scalar, Sequence, join, secrets
 from supervisor.errors import ConfigError, Problem
-from supervisor.text import clean, cut
+from supervisor.text import Masker, clean, cut
 
 
 class AtKey(str):
@@ -44,6 +44,7 @@ class Problems:
         self.error(node, path, message)
 
     def warning(self, at: Node | Entry, path: str, message: str) -> None:
+        message = Masker(secrets(at.node if isinstance(at, Entry) else at)).mask(message)
         self._warnings[Problem(clean(at.file), at.line, at.column, clean(path), cut(clean(message), 600))] = None
 
     def tree(self, messages: Any, node: Node, path: str, below: str = "") -> None:

@@ -75,6 +75,14 @@ def test_the_group_and_the_page_are_masked(tmp_path: Path) -> None:
     }
 
 
+def test_warnings_hold_no_secret(tmp_path: Path) -> None:
+    """What is said about a value names the variables in it."""
+    text = command("cwd: '/no ${WORD}'", program="'/nope/${WORD}'")
+    loaded = load(tmp_path, text, {"WORD": "hidden-value"})
+    assert len(loaded.warnings) == 2
+    assert all("${WORD}" in warning and "hidden-value" not in warning for warning in loaded.warnings)
+
+
 def test_commands_know_what_they_inherit(tmp_path: Path) -> None:
     """A command finds the variables of all targets in its environment: its output is masked for them too, but not for
     those of webhooks, which it does not get."""
