@@ -32,10 +32,11 @@ def backup(database: Path, to: Path) -> None:
         part.replace(to)
         _sync_directory(to.parent)
     except (sqlite3.Error, OSError) as error:
-        raise StoreError(f"the backup of {database} to {to} failed: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise StoreError(f"the backup of {database} to {to} failed: {reason}") from error
     finally:
         for leftover in (part, Path(f"{part}-wal"), Path(f"{part}-shm"), Path(f"{part}-journal")):
-            with suppress(FileNotFoundError):  # it is not there when all went well
+            with suppress(OSError):  # it is not there when all went well, nor where nothing can be written
                 leftover.unlink()
 
 

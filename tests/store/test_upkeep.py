@@ -285,7 +285,7 @@ def test_backup_of_a_stopped_database_leaves_no_trace(tmp_path: Path) -> None:
         assert raw.execute("SELECT count(*) FROM check_results").fetchone() == (5,)
 
 
-@pytest.mark.parametrize("case", ["missing", "damaged", "itself", "directory", "no place"])
+@pytest.mark.parametrize("case", ["missing", "damaged", "itself", "directory", "no place", "below a file"])
 def test_a_backup_that_cannot_be_made_says_why(tmp_path: Path, case: str) -> None:
     """One sentence, and nothing under the name."""
     path = old_database(tmp_path / "data")
@@ -295,7 +295,8 @@ def test_a_backup_that_cannot_be_made_says_why(tmp_path: Path, case: str) -> Non
         "damaged": "damaged|malformed|not a database",
         "itself": "is the database itself",
         "directory": "is a directory",
-        "no place": "failed",
+        "no place": r"copy\.db failed: No such file or directory$",
+        "below a file": r"copy\.db failed: Not a directory$",
     }
     if case == "missing":
         path.unlink()
@@ -306,6 +307,8 @@ def test_a_backup_that_cannot_be_made_says_why(tmp_path: Path, case: str) -> Non
         to = path
     elif case == "directory":
         to = tmp_path
+    elif case == "below a file":
+        to = path / "copy.db"
     else:
         to = tmp_path / "nowhere" / "copy.db"
     with pytest.raises(StoreError, match=words[case]):
