@@ -108,7 +108,8 @@ class Family:
         if len(self._asked) == 1:
             self._stop(number, now + _STOP_WITHIN_S)
         elif len(self._asked) == 2:
-            self._supervisor.send(number)
+            # a signal that is still pending swallows the next of its kind: the second is of the other kind
+            self._supervisor.send(signal.SIGINT if self._asked[0] == signal.SIGTERM else signal.SIGTERM)
             self._web.send(signal.SIGQUIT)
             self._kill_at = min(self._kill_at, now + _HURRY_WITHIN_S)
         else:

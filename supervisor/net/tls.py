@@ -13,7 +13,7 @@ from typing import Protocol
 
 import certifi
 
-from supervisor.deadline import Deadline, DeadlineExpired
+from supervisor.deadline import Deadline, DeadlineExpired, HeldBack
 from supervisor.model import Certificate
 from supervisor.net.budget import left_s
 from supervisor.net.certificate import names_of, parse, period_of
@@ -155,9 +155,10 @@ def handshake(
 
     Raises CertificateFailure, NetFailure("tls") and DeadlineExpired."""
     try:
-        secured = context.wrap_socket(
-            sock, server_hostname=server_name, do_handshake_on_connect=False, suppress_ragged_eofs=False
-        )
+        with HeldBack():  # until somebody holds the socket, nobody could close it
+            secured = context.wrap_socket(
+                sock, server_hostname=server_name, do_handshake_on_connect=False, suppress_ragged_eofs=False
+            )
     except (UnicodeError, ValueError) as error:
         sock.close()
         raise NetFailure("tls", f"{server_name[:255]} can't be asked for in TLS: not a valid host name") from error
