@@ -7,12 +7,14 @@ import logging
 import os
 import resource
 import selectors
+import signal
 import sys
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 
 from supervisor import __version__, logs
 from supervisor import config as configuration
@@ -24,7 +26,7 @@ from supervisor.mailbox import Mailbox
 from supervisor.metrics import ALIVE_S, Listener, Snapshot
 from supervisor.model import Config, RuntimeSettings
 from supervisor.notify import Notifier
-from supervisor.pool import Pool
+from supervisor.pool import Pool, PoolStats
 from supervisor.record import Recorder
 from supervisor.reload import Reloader
 from supervisor.schedule import Schedule
@@ -41,11 +43,30 @@ _HOOKS_GRACE_S = 2.0
 _FLUSH_S = 2.0
 _STOP_S = 9.0  # for all of it; what is left when the checks are over is shared by receivers and database
 _LEAST_S = 0.5
+_LOOK_S = 5.0
+
+
+class _StoppedEarly(BaseException):
+    """A signal came before there was a loop to act on it."""
+
+
+def _stop_early(_number: int, _frame: FrameType | None) -> None:
+    raise _StoppedEarly
 
 
 def run(path: Path, *, insecure: bool, watch: bool, environ: Mapping[str, str]) -> int:
     """Run the supervisor until it is told to stop; returns the exit status."""
     formatter = logs.setup()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _stop_early)
+    try:
+        return _run(path, formatter, insecure=insecure, watch=watch, environ=environ)
+    except _StoppedEarly:
+        event(log, "supervisor.stopped", results=0, during="start")
+        return 0
+
+
+def _run(path: Path, formatter: Formatter, *, insecure: bool, watch: bool, environ: Mapping[str, str]) -> int:
     path = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow the symlinks that --watch must see
     try:
         config = configuration.load(path, environ=environ, insecure=insecure)
@@ -84,6 +105,7 @@ class Supervisor:
         self._stack = stack
         self._notifier = Notifier(dict(environ))
         self._reload_ok, self._reload_time_s = True, time.time()
+        self._trouble, self._look_at = "", 0.0
         data_dir = _data_dir(config.runtime)
         lock = DirectoryLock(data_dir)
         lock.acquire()
@@ -150,6 +172,7 @@ class Supervisor:
             self._heartbeat.start()
         now_ms = time.time_ns() // 1_000_000
         self._writer.put_meta("started_at", str(now_ms))
+        self._writer.put_meta("stopped_at", "")
         self._writer.put_meta("reload_error", "")
         self._put_about()
         self._writer.put_heartbeat(now_ms)
@@ -180,6 +203,7 @@ class Supervisor:
         self._control.stop()
         self._loop.drain()
         self._pool.stop(0.0 if self._loop.hurried else _POOL_GRACE_S)
+        self._writer.put_meta("stopped_at", str(time.time_ns() // 1_000_000))  # the page need not wait for a heartbeat
         data = {"version": __version__, "results": self._loop.stats.results, "cancelled": self._loop.stats.cancelled}
         self._recorder.supervisor_item(self._hooks.supervisor_event("supervisor.stopped", data))
         if self._heartbeat is not None:
@@ -209,13 +233,29 @@ class Supervisor:
             raise StartError("the thread that writes the database has ended by an error of the program, see the log")
         if self._heartbeat is not None:
             self._heartbeat.beat()
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + _LOOK_S
+            self._tell_trouble()
+
+    def _tell_trouble(self) -> None:
+        """What the page can't see in the results: it is stored when it changes. A store that can't be written shows
+        itself, by a heartbeat that stays out."""
+        trouble = trouble_of(self._pool.stats(), self._loop.stats.held)
+        if trouble != self._trouble:
+            self._trouble = trouble
+            event(
+                log, "supervisor.trouble", level=logging.ERROR if trouble else logging.INFO, trouble=trouble or "over"
+            )
+            self._put_about()
 
     def _loop_is_alive(self) -> bool:
         return time.monotonic() - self._loop.stats.last_turn < ALIVE_S
 
     def _put_about(self) -> None:
         self._writer.put_meta("page", self._config.page_json)
-        about = {"version": __version__, "pid": os.getpid(), "workers": self._config.runtime.max_concurrent_checks}
+        workers = self._config.runtime.max_concurrent_checks
+        about = {"version": __version__, "pid": os.getpid(), "workers": workers, "degraded": self._trouble}
         self._writer.put_meta("supervisor", json.dumps(about, sort_keys=True))
 
     # --- reload ------------------------------------------------------------------------------------------------------
@@ -267,6 +307,20 @@ class Supervisor:
             self._reload_time_s,
             self._heartbeat.failures if self._heartbeat is not None else 0,
         )
+
+
+def trouble_of(pool: PoolStats, held: int) -> str:
+    """What is wrong with the supervisor itself, in a sentence or two; nothing if all is well."""
+    found = []
+    if pool.busy + pool.idle == 0:
+        cause = f": {pool.last_start_error}" if pool.last_start_error else ""
+        found.append(f"no worker process runs, so nothing is checked{cause}")
+    if pool.stuck:
+        names = ", ".join(sorted({one.target_id for one in pool.stuck})[:5])
+        found.append(f"the commands of {len(pool.stuck)} runs could not be ended ({names})")
+    if held:
+        found.append(f"{held} results wait for room for their events")
+    return "; ".join(found)
 
 
 def _at_most(grace_s: float, until: float) -> float:

@@ -84,7 +84,9 @@ class Supervisor:
 def supervisor(meta: Mapping[str, str], now_ms: int, *, unattended: bool = False) -> Supervisor:
     """Read `meta`. `unattended` says that no process has the database open, so that the heartbeat is void."""
     beat = _integer(meta.get("heartbeat_at"))
-    stale = unattended or beat is None or abs(now_ms - beat) > STALE_AFTER_MS
+    stopped = _integer(meta.get("stopped_at"))
+    silent = beat is None or abs(now_ms - beat) > STALE_AFTER_MS
+    stale = unattended or silent or stopped is not None
     facts = parse(meta.get("supervisor"), {})
     facts = facts if isinstance(facts, dict) else {}
     page = _page(parse(meta.get("page"), {}))

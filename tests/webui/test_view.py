@@ -217,3 +217,10 @@ def test_the_version_shown_is_the_supervisors_not_the_state_counter():
     """`meta.version` counts state changes; the version of the program stands in `meta.supervisor`."""
     known = view.supervisor({"version": "7", "supervisor": '{"version": "0.1.0"}'}, 0)
     assert known.version == "0.1.0"
+
+
+def test_a_supervisor_that_was_stopped_is_stale_at_once():
+    """`stopped_at` is there from the stop to the next start; a heartbeat of a moment ago does not count then."""
+    beat = {"heartbeat_at": "100000"}
+    assert not view.supervisor({**beat, "stopped_at": ""}, 100_500).stale
+    assert view.supervisor({**beat, "stopped_at": "100400"}, 100_500).stale
