@@ -22,7 +22,7 @@ The loop (main thread) uses the facade, and nothing else of this package:
   called by the writer thread:
     hooks.committed(item)                           # its events are on disk
 
-    hooks.stop(grace_s)                             # no new POST; those under way get grace_s; then outcomes
+    hooks.stop(grace_s)                             # grace_s for what was never tried and for POSTs under way; outcomes
     hooks.close() -> int                            # after the writer has ended: logs and counts what is lost (W24)
     hooks.stats() -> hooks.WebhookStats                 # numbers for metrics; cheap
     hooks.health_json() -> str                      # endpoint health for the page (meta key "webhooks")

@@ -99,11 +99,14 @@ class Dispatcher:
                 self._start_thread()
 
     def stop(self, grace_s: float) -> None:
-        """Start nothing new; attempts under way get `grace_s`, then their connections are ended."""
+        """Within `grace_s`: what was never tried is sent, attempts under way end; then their connections are ended."""
+        until = time.monotonic() + grace_s
         with self._changed:
+            while self._outbox.untried(self._clock.monotonic()) and (left := until - time.monotonic()) > 0:
+                self._changed.wait(min(left, 0.05))
             self._stopping = True
             self._changed.notify_all()
-        self._join(grace_s)
+        self._join(max(until - time.monotonic(), 0.0))
         self._cut = True
         self._sender.cut()
         self._join(_STOP_S)

@@ -169,7 +169,7 @@ class Webhooks:
         self._dispatcher.start(self._threads())
 
     def stop(self, grace_s: float) -> None:
-        """Send nothing new; then everything known of deliveries is with the writer."""
+        """Send what was never tried, within the grace; then everything known of deliveries is with the writer."""
         self._dispatcher.stop(grace_s)
         self._settlement.hand_over()
 

@@ -204,6 +204,15 @@ class Outbox:
         """The number the stream's next event gets: above everything the database and the files know (W17, W22)."""
         return max(self.last_seq.get(stream, 0), self.floor) + 1
 
+    def untried(self, now: float) -> bool:
+        """Whether an event waits that could be sent at once, such as the one that tells of the stop."""
+        return any(
+            lane.waiting and lane.attempts == 0 and (lane.busy or lane.due <= now)
+            for channel in self.channels.values()
+            if channel.endpoint.enabled and channel.breaker.state == "closed"
+            for lane in channel.lanes.values()
+        )
+
     def add(self, event: Event, now: float) -> list[Lane]:
         """Queue an accepted event; the lanes it now waits in."""
         self.last_seq[event.stream] = event.seq

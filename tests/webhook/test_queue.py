@@ -194,6 +194,15 @@ def test_a_stop_gives_posts_under_way_their_time(tmp_path: Path, wait_until: Any
         assert len(got.at("/slow")) == 1
 
 
+def test_a_stop_sends_what_was_never_tried(tmp_path: Path) -> None:
+    """An event accepted right before the stop arrives within the grace, as `supervisor.stopped` must."""
+    with receiver() as got:
+        rig = Rig(tmp_path, endpoint("ops", got.url)).start()
+        rig.send("a")
+        rig.stop(2.0)
+        assert len(got.got) == 1
+
+
 # --- commands --------------------------------------------------------------------------------------------------------
 
 
