@@ -40,8 +40,9 @@ run: runtime
 	fi
 	@exec $(VENV)/bin/checkvisor up -c $(CONFIG)
 
+# More processes than cores: most tests wait for a server, a process or a clock.
 test: dev
-	$(PY) -m pytest $(ARGS)
+	$(PY) -m pytest -n 4 --dist worksteal $(ARGS)
 
 test-slow: dev
 	$(PY) -m pytest -m "slow or browser or systemd" $(ARGS)
