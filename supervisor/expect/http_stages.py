@@ -108,6 +108,7 @@ class HttpStages:
         self.context.enter("body", "http.body")
         body = self.observation.body()
         if isinstance(body, CheckFailure):
+            self.context.note("body", body.message, body.expected, "failed")
             yield body
             return
         self.content = Content(body.content, body.content_type)

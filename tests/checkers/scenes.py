@@ -51,10 +51,14 @@ class Scene:
     target: Callable[[Place], dict[str, Any]]
 
 
+_WARN = {"body": [{"contains": "ok"}]}
+
+
 def _http(*steps: Step, **more: Any) -> Callable[[Place], dict[str, Any]]:
     """A target at a server that answers so, whose body must hold `ok`."""
+    settings = more.pop("settings", {})
     fields = {"expect": {"body": [{"contains": "ok"}]}} | more
-    return lambda place: {"http": {"url": place.url(*steps)}} | fields
+    return lambda place: {"http": {"url": place.url(*steps)} | settings} | fields
 
 
 def _as_https(url: str) -> str:
@@ -78,6 +82,10 @@ SCENES: dict[str, tuple[Scene, ...]] = {
         Scene("is no HTTP", "error", _http(b"SSH-2.0-OpenSSH_9.2\r\n")),
         Scene("is no TLS", "error", lambda place: {"http": {"url": _as_https(place.url(b"no", greet=True))}}),
         Scene("body too short", "error", _http(OK, b"Content-Length: 9\r\n\r\nok")),
+        Scene("resets in the body", "error", _http(OK, b"Content-Length: 9\r\n\r\nok", RST)),
+        Scene("is no gzip", "error", _http(OK, length(b"ok", b"Content-Encoding: gzip"))),
+        Scene("sends too much", "error", _http(OK, length(b"ok" * 600), settings={"maxBodyBytes": "1KB"})),
+        Scene("body for warn too short", "error", _http(OK, b"Content-Length: 9\r\n\r\nok", expect={}, warn=_WARN)),
         Scene("redirects to itself", "error", _http(redirect(b"/"))),
         Scene("is silent", "late", _http(HOLD)),
         Scene("stops in the body", "late", _http(OK, b"Content-Length: 9\r\n\r\nok", HOLD)),
@@ -90,6 +98,7 @@ SCENES: dict[str, tuple[Scene, ...]] = {
         Scene("fails", "mismatch", _command("false")),
         Scene("ends by a signal", "mismatch", _command("sh", "-c", "kill -9 $$$$")),
         Scene("says no", "mismatch", _command("echo", "no", expect={"stdout": [{"contains": "ok"}]})),
+        Scene("does not know", "error", _command("sh", "-c", "exit 3", settings={"nagios": True})),
         Scene("is missing", "error", _command("/nowhere/check_it")),
         Scene("is no program", "error", lambda place: {"command": {"exec": place.file("text", "text")}}),
         Scene("has no directory", "error", _command("true", settings={"cwd": "/nowhere"})),

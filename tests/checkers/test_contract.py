@@ -111,14 +111,18 @@ def test_a_failed_run_never_matches(played: Played, place: Place) -> None:
     assert (result.failure is None) == result.matched
     assert (result.warning is not None) == (comes == "degraded")
     assert pickle.loads(pickle.dumps(result)) == result
-    _assert_trace(steps)
+    _assert_trace(steps, comes)
 
 
-def _assert_trace(steps: tuple[TraceStep, ...]) -> None:
-    """`checkvisor check` shows what was done: each step with its text, in order, with a known outcome."""
+def _assert_trace(steps: tuple[TraceStep, ...], comes: str) -> None:
+    """`checkvisor check` shows what was done: each step with its text, in order, with a known outcome. What failed is
+    the last that was judged, and nothing else failed."""
     assert steps
     assert all(step.step.strip() and step.outcome in OUTCOMES for step in steps), steps
     assert [step.at_ms for step in steps] == sorted(step.at_ms for step in steps)
+    judged = [step.outcome for step in steps if step.outcome in ("ok", "failed")]
+    assert judged.count("failed") == (0 if comes == "matched" else 1), steps
+    assert comes == "matched" or judged[-1] == "failed", steps
 
 
 @every_scene
