@@ -15,6 +15,7 @@ WIDTH, HEIGHT = 1040, 230
 LEFT, RIGHT, TOP, BOTTOM = 52, 10, 22, 24
 _PLOT_W, _PLOT_H = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 _HOUR, _DAY = 3_600_000, 86_400_000
+_ZONE = "The time axis is in UTC."
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,8 @@ def _words(points: Sequence[Point]) -> str:
     medians = [point.median for point in points if point.median is not None]
     failed, results = sum(point.failed for point in points), sum(point.results for point in points)
     if not medians:
-        return "No results in this time."
+        return f"No results in this time. {_ZONE}"
     return (
-        f"Median response time from {min(medians):.0f} to {max(medians):.0f} ms; {failed} of {results} results failed."
+        f"Median response time from {min(medians):.0f} to {max(medians):.0f} ms; {failed} of {results} results failed. "
+        f"{_ZONE}"
     )

@@ -220,13 +220,17 @@ def test_unreadable_store(tmp_path: Path, make_server: Callable[..., Server], op
 
 
 def test_another_locale_and_zone(scene: Scene, open_page: OpenPage) -> None:
-    """Times are in the reader's zone and language."""
+    """Times are in the reader's zone and language; the chart, which the server draws, says that it is not."""
     _, server, _ = scene
     page = open_page(server.url, locale="de-DE", timezone_id="Asia/Kolkata")
     page.get_by_text("Times are in Asia/").wait_for()
     assert re.search(r"vor \d+ Sek", page.locator("#asof").inner_text())
     text = page.locator("#failing .age time").first.text_content()
     assert re.fullmatch(r"\d\d:\d\d:\d\d", text), text
+    page.goto(f"{server.url}/targets/{DOWN}")
+    page.get_by_text("Times are in Asia/").wait_for()
+    assert page.locator("svg.chart").get_by_text("UTC", exact=True).is_visible()
+    shoot(page, "target-zone")
 
 
 def test_base_path(fill: Fill, make_server: Callable[..., Server], open_page: OpenPage) -> None:
