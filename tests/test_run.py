@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from supervisor.pool import PoolStats, Stuck
 from supervisor.run import trouble_of
+from tests.cli_support import Running, command_target, processes_of, running, until, write
 
 
 @pytest.mark.parametrize(
@@ -47,3 +51,27 @@ def test_a_stop_during_the_start_is_a_clean_end(tmp_path):
     assert done.returncode == 0, (done.returncode, signal.SIGTERM, done.stderr)
     assert "supervisor.stopped" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "kill"])
+@pytest.mark.parametrize("moment", ["checks run", "workers start"])
+def test_a_signal_to_the_whole_group_is_an_ordinary_stop(tmp_path: Path, number: int, moment: str) -> None:
+    """As a terminal sends it: checks under way come to their verdict, no worker is missed, nothing wrong is logged."""
+    target = command_target("slow", f"touch {tmp_path}/begun; sleep 1", interval="60s")
+    write(tmp_path, f"runtime: {{metricsListen: ''}}\ntargets:\n{target}")
+    with running("run", cwd=tmp_path) as process:
+        begun = (tmp_path / "begun").exists if moment == "checks run" else lambda: _has_forkserver(process)
+        until(begun, what=moment)
+        os.killpg(process.process.pid, number)
+        assert process.process.wait(20) == 0
+        process.all_gone()
+        lines = [json.loads(line) for line in process.said().splitlines()]
+        assert {line["level"] for line in lines} == {"info"}, lines
+        assert lines[-1]["event"] == "supervisor.stopped"
+        if moment == "checks run":
+            assert lines[-1]["results"] == 1
+
+
+def _has_forkserver(process: Running) -> bool:
+    lines = (Path(f"/proc/{pid}/cmdline") for pid in processes_of(process.process.pid))
+    return any("multiprocessing.forkserver" in line.read_text() for line in lines if line.exists())

@@ -23,6 +23,8 @@ import supervisor.checkers.command
 import supervisor.checkers.http
 import supervisor.expect
 import supervisor.pool.child
+from supervisor.pool.apart import leave_group
+from supervisor.pool.warmup import warm_up
 
 MODULES = (
     encodings.idna,
@@ -42,5 +44,7 @@ MODULES = (
     supervisor.pool.child,
 )
 
+leave_group()
+warm_up()
 gc.collect()
 gc.freeze()

@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.process import BaseProcess
 
-from supervisor.pool import child, wire
+from supervisor.pool import apart, child, wire
 
 PRELOAD = "supervisor.pool.preload"
 
@@ -95,6 +95,7 @@ class Starter:
             outbox_read, outbox_write = _kept(opened, lambda: os.pipe2(os.O_CLOEXEC))
             os.set_blocking(outbox_read, False)
             process = self._process(plan, inbox_read, outbox_write)
+            apart.hold()
             process.start()
         except (OSError, EOFError, ValueError) as error:
             for descriptor in opened:
