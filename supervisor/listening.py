@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import socket
 from dataclasses import dataclass
+from pathlib import Path
 
 from supervisor.errors import CheckvisorError
 
@@ -63,6 +65,20 @@ def parse(text: str) -> Address:
     if found is None or int(found["port"]) > 65535:
         raise BindError(f"bind address {text!r}: expected HOST:PORT with a port up to 65535, or unix:/path/to.sock")
     return Address(found["v6"] or found["host"] or "0.0.0.0", int(found["port"]))  # noqa: S104 - `:PORT` says so
+
+
+def check(address: Address) -> None:
+    """Whether a Unix socket can be made there; gunicorn, which opens it, would try for seconds. Raises BusyError."""
+    path = Path(address.path)
+    if not path.parent.is_dir():
+        wrong = f"there is no directory {path.parent}; make it"
+    elif not os.access(path.parent, os.W_OK | os.X_OK):
+        wrong = f"this user may not write to {path.parent}; change its owner or mode"
+    elif path.exists() and not path.is_socket():
+        wrong = "a file that is no socket stands there; remove it"
+    else:
+        return
+    raise BusyError(f"can't listen on {address}: {wrong}, or choose another with --bind")
 
 
 def listen(address: Address) -> socket.socket:

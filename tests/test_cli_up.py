@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -153,15 +154,37 @@ def test_a_busy_port_is_a_sentence(folder: Path, command: str) -> None:
         ("web", "--bind", "localhost:99999", "expected HOST:PORT"),
         ("web", "--bind", "unix:web.sock", "expected an absolute path"),
         ("up", "--base-path", "/a b", "base path '/a b'"),
+        ("up", "--trusted-hosts", "x:1", "trusted host 'x:1'"),
+        ("up", "--frame-ancestors", "none,self", "none can't stand beside another source"),
         ("web", "--trusted-hosts", "x:1", "trusted host 'x:1'"),
     ],
 )
 def test_wrong_web_settings_are_wrong_usage(folder: Path, command: str, option: str, value: str, said: str) -> None:
-    """What the web app can't use ends either command with 2, and is not tried again."""
+    """What the web app can't use ends either command with 2 and one sentence, before anything is started."""
     bind = () if option == "--bind" else ("--bind", FREE)
-    done = checkvisor(command, option, value, *bind, cwd=folder)
-    assert done.returncode == 2, done.stderr
+    _refused(checkvisor(command, option, value, *bind, cwd=folder), 2, said, folder)
+
+
+@pytest.mark.parametrize("command", ["up", "web"])
+def test_wrong_sizes_are_wrong_usage(folder: Path, command: str) -> None:
+    """A number of workers or threads that is none is said before anything is started."""
+    for name, value in (("CHECKVISOR_WEB_WORKERS", "many"), ("CHECKVISOR_WEB_THREADS", "0")):
+        done = checkvisor(command, "--bind", FREE, cwd=folder, **{name: value})
+        _refused(done, 2, f"{name} is '{value}': expected a number from 1 to 256", folder)
+
+
+@pytest.mark.parametrize("command", ["up", "web"])
+@pytest.mark.parametrize(("name", "said"), [("no/web.sock", "there is no directory"), ("config.yaml", "is no socket")])
+def test_a_socket_that_cannot_be_made_is_a_sentence(folder: Path, command: str, name: str, said: str) -> None:
+    """The place of a Unix socket is looked at before anything is started; status 4, as for a busy port."""
+    _refused(checkvisor(command, "--bind", f"unix:{folder}/{name}", cwd=folder), 4, said, folder)
+
+
+def _refused(done: subprocess.CompletedProcess[str], status: int, said: str, folder: Path) -> None:
+    assert done.returncode == status, done.stderr
     assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (folder / "data").exists()
 
 
 def test_up_starts_nothing_for_a_wrong_configuration(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
     request -> security -> db (one short read transaction) -> view (pure) -> pages (HTML), api (JSON), metrics, badges
 
-`create_app()` builds it from CHECKVISOR_* variables (settings.py); `serve.serve()` runs it under gunicorn.
+`create_app()` builds it from CHECKVISOR_* variables (supervisor/serving.py); `serve.serve()` runs it under gunicorn.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from flask import Flask
 
+from supervisor.serving import Settings, from_environ
 from webui import api, badges, db, errors, metrics, overview, pages, probes, render, security, target_page, warm
 from webui.cache import Cache
-from webui.settings import Settings, from_environ
 
 
 def create_app(settings: Settings | None = None, *, now_ms: Callable[[], int] = db.wall_clock_ms) -> Flask:

@@ -11,18 +11,16 @@ from collections.abc import Mapping
 
 from supervisor import listening
 from supervisor.errors import CheckvisorError
-from webui.serve import THREADS, WORKERS, serve
-from webui.settings import SettingsError
+from supervisor.serving import sizes
+from webui.serve import serve
 
-_USAGE, _CANNOT, _INTERRUPTED = 2, 4, 130
-_MOST = 256
+_CANNOT, _INTERRUPTED = 4, 130
 
 
 def main(environ: Mapping[str, str] = os.environ) -> int:
     """Serve until a signal ends it; the exit status. What is wrong is one sentence on stderr."""
     try:
-        workers = _number(environ, "CHECKVISOR_WEB_WORKERS", WORKERS)
-        threads = _number(environ, "CHECKVISOR_WEB_THREADS", THREADS)
+        workers, threads = sizes(environ)
         serve(
             bind=_bind(environ.get("CHECKVISOR_BIND") or listening.DEFAULT),
             database=environ.get("CHECKVISOR_DATABASE", ""),
@@ -32,10 +30,9 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
             workers=workers,
             threads=threads,
         )
-    except SettingsError as error:
-        return _tell(str(error), _USAGE)
     except CheckvisorError as error:
-        return _tell(str(error), error.exit_status)
+        sys.stderr.write(f"checkvisor web: {error}\n")
+        return error.exit_status
     except KeyboardInterrupt:  # before gunicorn handles signals
         return _INTERRUPTED
     except SystemExit as ending:  # gunicorn has said why; its own numbers mean other things elsewhere here
@@ -48,21 +45,10 @@ def _bind(text: str) -> str:
     if text.startswith("fd://"):
         return text
     address = listening.parse(text)
-    return str(address) if address.path else f"fd://{listening.listen(address).detach()}"
-
-
-def _number(environ: Mapping[str, str], name: str, default: int) -> int:
-    text = environ.get(name, "").strip()
-    if not text:
-        return default
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= _MOST):
-        raise SettingsError(f"{name} is {text!r}: expected a number from 1 to {_MOST}")
-    return int(text)
-
-
-def _tell(sentence: str, status: int) -> int:
-    sys.stderr.write(f"checkvisor web: {sentence}\n")
-    return status
+    if address.path:
+        listening.check(address)
+        return str(address)
+    return f"fd://{listening.listen(address).detach()}"
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from supervisor.serving import make
 from webui import create_app
-from webui.settings import make
 
 
 def text() -> str:

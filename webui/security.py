@@ -10,7 +10,7 @@ from flask import Flask, Response, request
 from werkzeug.exceptions import BadRequest, MethodNotAllowed
 from werkzeug.sansio.utils import host_is_trusted
 
-from webui.settings import Settings
+from supervisor.serving import Settings
 
 METHODS = ("GET", "HEAD")
 _PROBED = ("/healthz", "/readyz", "/metrics")

@@ -8,11 +8,11 @@ from typing import Any
 from gunicorn.app.base import BaseApplication
 
 from supervisor import logs
+from supervisor.listening import DEFAULT as DEFAULT_BIND
+from supervisor.serving import THREADS, WORKERS, make
 from webui import warm
-from webui.settings import DEFAULT_BIND, make
 
 APP = "webui:create_app()"
-WORKERS, THREADS = 2, 4
 
 
 def options(bind: str = DEFAULT_BIND, workers: int = WORKERS, threads: int = THREADS) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def serve(
     workers: int = WORKERS,
     threads: int = THREADS,
 ) -> None:
-    """Serve until a signal ends it; raises settings.SettingsError before anything is opened.
+    """Serve until a signal ends it; raises SettingsError before anything is opened.
 
     The settings travel in the CHECKVISOR_* variables, so that a worker started later has them too.
     """

@@ -35,14 +35,20 @@ def up(
 
     Ctrl-C or SIGTERM stops both, a second one at once; SIGHUP reloads the configuration.
     """
-    from supervisor import listening, logs
+    from supervisor import listening, logs, serving
     from supervisor.commands.family import Family
     from supervisor.commands.page import Page
 
+    # nothing is started for an option or a configuration that is wrong
     address = listening.parse(bind)
-    configuration, database = _look_apart(path, insecure=insecure)  # nothing is started for one that is wrong
-    listener = None if address.path else listening.listen(address)
-    if listener is not None:
+    serving.make(database="", base_path=base_path, trusted_hosts=trusted_hosts, frame_ancestors=frame_ancestors)
+    serving.sizes(os.environ)
+    configuration, database = _look_apart(path, insecure=insecure)
+    listener = None
+    if address.path:
+        listening.check(address)
+    else:
+        listener = listening.listen(address)
         address, bind = listening.bound(listener), f"fd://{listener.fileno()}"
     flags = (*(("--insecure-config",) if insecure else ()), *(("--watch",) if watch else ()))
     settings = web_settings(bind, base_path, trusted_hosts, frame_ancestors, database)

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
+from supervisor.serving import make
 from tests.webui.fill import Fill
 from webui import create_app
-from webui.settings import make
 
 ROOT = Path(__file__).parents[2]
 ARTEFACTS = ROOT / ".ci" / "artefacts"

@@ -15,10 +15,10 @@ from flask.testing import FlaskClient
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
+from supervisor.serving import make
 from tests.webui.fill import ERROR, HOUR, Fill, now
 from tests.webui.scenes import company
 from webui import create_app
-from webui.settings import make
 
 ROOT = Path(__file__).parents[2]
 ENDPOINTS = (

@@ -13,8 +13,9 @@ from flask.testing import FlaskClient
 from lxml import html
 from prometheus_client.parser import text_string_to_metric_families
 
+import webui
+from supervisor import serving
 from tests.webui.fill import Fill, now
-from webui import settings
 
 MakeClient = Callable[..., FlaskClient]
 PAGES = ("/", "/targets/t", "/incidents", "/api")
@@ -100,7 +101,7 @@ def test_headers(path: str, fill: Fill, client: FlaskClient) -> None:
 
 def test_no_inline_and_nothing_from_outside() -> None:
     """Templates and static files have no inline script or style, no `|safe`, no other origin."""
-    folder = Path(settings.__file__).parent
+    folder = Path(webui.__file__).parent
     for path in [*folder.glob("templates/*"), *folder.glob("static/*")]:
         text = path.read_text()
         assert not re.search(r"\|\s*safe|\sstyle=|<style|\son[a-z]+=\"", text), path
@@ -136,8 +137,8 @@ def test_base_path(prefix: str, fill: Fill, make_client: MakeClient) -> None:
 @pytest.mark.parametrize("text", ["//evil", "/a//b", "a", "/a b", "/a?b", "/../x", "/a/..", "/é", "/<x>"])
 def test_base_path_is_checked(text: str) -> None:
     """A base path that could become another address is refused with a sentence."""
-    with pytest.raises(settings.SettingsError, match="base path"):
-        settings.make(database="x", base_path=text)
+    with pytest.raises(serving.SettingsError, match="base path"):
+        serving.make(database="x", base_path=text)
 
 
 def test_trusted_hosts(fill: Fill, make_client: MakeClient) -> None:
@@ -162,19 +163,19 @@ def test_frame_ancestors(fill: Fill, make_client: MakeClient) -> None:
     assert "frame-ancestors 'self' https://wall.example.org;" in answer.headers["Content-Security-Policy"]
     assert "X-Frame-Options" not in answer.headers
     for text in ("https://x; script-src *", "none self", "'unsafe-inline'"):
-        with pytest.raises(settings.SettingsError):
-            settings.make(database="x", frame_ancestors=text)
+        with pytest.raises(serving.SettingsError):
+            serving.make(database="x", frame_ancestors=text)
 
 
 def test_settings_come_from_the_environment() -> None:
     """CHECKVISOR_* variables; without a database named, the state directory's."""
-    found = settings.from_environ({
+    found = serving.from_environ({
         "CHECKVISOR_DATABASE": "/var/lib/x.db", "CHECKVISOR_BASE_PATH": "/s/", "CHECKVISOR_TRUSTED_HOSTS": "a,b",
         "CHECKVISOR_FRAME_ANCESTORS": "self",
     })  # fmt: skip
-    assert found == settings.Settings(Path("/var/lib/x.db"), "/s", ("a", "b"), "'self'")
-    assert settings.from_environ({"STATE_DIRECTORY": "/var/lib/cv"}).database == Path("/var/lib/cv/checkvisor.db")
-    assert settings.from_environ({}).database == Path(os.getcwd()) / "data" / "checkvisor.db"
+    assert found == serving.Settings(Path("/var/lib/x.db"), "/s", ("a", "b"), "'self'")
+    assert serving.from_environ({"STATE_DIRECTORY": "/var/lib/cv"}).database == Path("/var/lib/cv/checkvisor.db")
+    assert serving.from_environ({}).database == Path(os.getcwd()) / "data" / "checkvisor.db"
 
 
 STRANGE = (

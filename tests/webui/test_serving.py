@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from supervisor.serving import SettingsError
 from tests.webui.conftest import ROOT, Server, free_port
 from tests.webui.fill import Fill
 from tests.webui.scenes import company
@@ -85,7 +86,7 @@ def test_unix_socket(fill: Fill, tmp_path: Path, wait_until: Callable[..., None]
 
 def test_bad_settings_end_with_a_sentence() -> None:
     """A setting that can't be used is told before anything is opened."""
-    with pytest.raises(ValueError, match="base path '//x': expected"):
+    with pytest.raises(SettingsError, match="base path '//x': expected"):
         serve.serve(bind=f"127.0.0.1:{free_port()}", database="x", base_path="//x")
 
 

@@ -11,9 +11,9 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, event
 
+from supervisor.serving import make
 from tests.webui.fill import DAY, Fill, now
 from webui import create_app, history
-from webui.settings import make
 
 HOUR = 3_600_000
 

@@ -1,4 +1,7 @@
-"""The web process's settings, from arguments or CHECKVISOR_* variables. What the page shows stands in the database."""
+"""The web process's settings, from arguments or CHECKVISOR_* variables. What the page shows stands in the database.
+
+They stand here, and not in `webui`, so that `checkvisor up` looks at them before it starts anything.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from supervisor.errors import CheckvisorError
+
 _BASE_PATH = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
 _HOST = re.compile(r"\.?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]+\]")
 _ANCESTOR = re.compile(r"'self'|'none'|(https?://)?(\*\.)?[A-Za-z0-9.-]+(:[0-9]{1,5}|:\*)?|https?:")
-DEFAULT_BIND = "127.0.0.1:8080"
+WORKERS, THREADS = 2, 4
+_MOST = 256
 
 
-class SettingsError(ValueError):
-    """A setting of the web process can't be used; `str()` is one sentence for the user."""
+class SettingsError(CheckvisorError):
+    """A setting of the web process can't be used."""
+
+    exit_status = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,20 @@ def make(
     """Check and normalise; lists are separated by commas or blanks. Raises SettingsError."""
     path = Path(database) if database else Path(state_directory.split(":")[0] or "data") / "checkvisor.db"
     return Settings(path.absolute(), _base_path(base_path), _hosts(trusted_hosts), _ancestors(frame_ancestors))
+
+
+def sizes(environ: Mapping[str, str] = os.environ) -> tuple[int, int]:
+    """Worker processes and threads of each, from CHECKVISOR_WEB_WORKERS and _THREADS. Raises SettingsError."""
+    return _size(environ, "CHECKVISOR_WEB_WORKERS", WORKERS), _size(environ, "CHECKVISOR_WEB_THREADS", THREADS)
+
+
+def _size(environ: Mapping[str, str], name: str, default: int) -> int:
+    text = environ.get(name, "").strip()
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= _MOST):
+        raise SettingsError(f"{name} is {text!r}: expected a number from 1 to {_MOST}")
+    return int(text)
 
 
 def _base_path(text: str) -> str:
