@@ -35,9 +35,12 @@ class Ending(Protocol):
 
 
 class CheckContext:
-    """What the worker lends to a checker for one run: deadline, current place, trace, process report."""
+    """What the worker lends to a checker for one run: deadline, current place, trace, process report.
 
-    __slots__ = ("_mark", "deadline", "endings", "path", "phase", "report_process", "steps")
+    `keep` says whether this process will probably check the target again soon: what a checker makes ready for it is
+    worth its memory then."""
+
+    __slots__ = ("_mark", "deadline", "endings", "keep", "path", "phase", "report_process", "steps")
 
     def __init__(
         self,
@@ -46,12 +49,14 @@ class CheckContext:
         mark: Callable[[str, str], None] | None = None,
         report_process: Callable[[int], None] | None = None,
         trace: bool = False,
+        keep: bool = True,
     ) -> None:
         self.deadline = deadline
         self.phase = "internal"
         self.path = "worker"
         self.steps: list[TraceStep] | None = [] if trace else None
         self.endings: list[Ending] = []
+        self.keep = keep
         self._mark = mark
         self.report_process = report_process or (lambda _pgid: None)
 

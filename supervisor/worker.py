@@ -34,15 +34,16 @@ def run_check(
     trace: bool = False,
     endings: list[Ending] | None = None,
     checkers: Mapping[str, Checker] | None = None,
+    keep: bool = True,
 ) -> tuple[CheckResult, tuple[TraceStep, ...]]:
     """Run one check now. Never raises: what goes wrong is the result.
 
     What the check still has to end goes to `endings`, so that the verdict need not wait for it; without such a list it
-    is ended here. Main thread only (the deadline is a signal).
+    is ended here. `keep` as in CheckContext. Main thread only (the deadline is a signal).
     """
     timestamp_ms = time.time_ns() // 1_000_000
     deadline = Deadline(target.timeout_s)
-    context = CheckContext(deadline, mark=mark, report_process=report_process, trace=trace)
+    context = CheckContext(deadline, mark=mark, report_process=report_process, trace=trace, keep=keep)
     outcome = _observed(target, context, checkers)
     if endings is None:
         for ending in context.endings:

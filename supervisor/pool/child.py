@@ -28,6 +28,10 @@ from supervisor.pool import wire
 from supervisor.worker import masker, registry, run_check
 
 _KNOWN_TARGETS = 1024  # unpickled targets kept; about 1 KB each
+# A worker that is seldom needed keeps no targets, which would take it 4 MB for 1,000: it is seldom the one that gets
+# the same target again. One that had this many checks without a rest is needed all the time.
+_KEEPS_AFTER = 50
+_REST_S = 1.0
 _OPEN_FILES = 1024
 _IGNORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTTOU)
 _TERM_S = 0.8  # what a command gets between TERM and KILL when its worker is told to leave
@@ -66,6 +70,7 @@ class _Worker:
         self._session = 0
         self._parent = os.getppid()
         self._checks = 0
+        self._since_rest = 0
         self._orders = select.poll()
         self._orders.register(start.inbox, select.POLLIN)
         self._formatter = logs.setup()
@@ -103,8 +108,10 @@ class _Worker:
                 report_process=self._report,
                 endings=endings,
                 checkers=self._checkers,
+                keep=self._keeps,
             )
             self._checks += 1
+            self._since_rest += 1
             retiring = wire.RETIRING if self._has_done_its_share() else 0
             if endings:
                 self._send(wire.Frame(wire.VERDICT, order.run_id, started, result))
@@ -124,20 +131,29 @@ class _Worker:
             try:
                 data = os.read(self._start.inbox, wire.ORDER_BYTES)
             except BlockingIOError:
+                asleep = time.monotonic()
                 self._orders.poll()
+                if time.monotonic() - asleep > _REST_S:
+                    self._since_rest = 0
                 continue
             return wire.Order.unpack(data) if data else None
 
     def _target(self, order: wire.Order) -> ResolvedTarget:
         target = self._targets.get(order.version)
         if target is None:
-            target = self._targets[order.version] = wire.read_target(self._start.catalogue, order)
+            target = wire.read_target(self._start.catalogue, order)
+            if self._keeps:
+                self._targets[order.version] = target
             if len(self._targets) > _KNOWN_TARGETS:
                 self._targets.popitem(last=False)
         else:
             self._targets.move_to_end(order.version)
         self._formatter.masker = masker(target.secrets)
         return target
+
+    @property
+    def _keeps(self) -> bool:
+        return self._since_rest >= _KEEPS_AFTER
 
     def _report(self, session: int) -> None:
         self._session = max(session, 0)

@@ -24,6 +24,7 @@ import supervisor.checkers.http
 import supervisor.expect
 import supervisor.pool.child
 from supervisor.pool.apart import leave_group
+from supervisor.pool.warmup import warm_up
 
 MODULES = (
     encodings.idna,
@@ -44,5 +45,6 @@ MODULES = (
 )
 
 leave_group()
+warm_up()
 gc.collect()
 gc.freeze()

@@ -58,6 +58,8 @@ class BadChecker:
                 os.kill(os.getpid(), signal.SIGKILL)
             case "big":
                 return Outcome(0.0, status_detail=f"{len(target.settings)}")
+            case "keep":
+                return Outcome(0.0, status_detail=f"{context.keep}")
             case "pid":
                 return Outcome(0.0, status_detail=f"{os.getpid()}")
             case "loaded":

@@ -34,7 +34,7 @@ class HttpChecker:
         run = _Run(target, context)
         context.enter(*PLACES["send"])
         try:
-            run.go(self._plan(target))
+            run.go(self._plan(target, keep=context.keep))
         except NetFailure as fault:
             run.failed(fault)
         except DeadlineExpired:
@@ -44,11 +44,13 @@ class HttpChecker:
             run.close()
         return run.outcome()
 
-    def _plan(self, target: ResolvedTarget) -> Plan:
+    def _plan(self, target: ResolvedTarget, *, keep: bool) -> Plan:
         settings: HttpSettings = target.settings
         plan = self._plans.get(target.id)
         if plan is None or (plan.settings is not settings and plan.settings != settings):
             plan = make_plan(settings)
+            if not keep:
+                return plan
             if len(self._plans) >= _MOST_PLANS and target.id not in self._plans:
                 self._plans.popitem()  # the newest: in a fixed rotation giving up the oldest would lose every one
             self._plans[target.id] = plan
