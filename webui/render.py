@@ -46,6 +46,8 @@ def install(app: Flask) -> None:
         percent=words.percent,
         interval=words.interval,
         plural=words.plural,
+        number=words.number,
+        threshold=words.threshold,
     )
     app.context_processor(_common)
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
+from supervisor.text import show
+
 _EPOCH = datetime(1970, 1, 1)  # UTC without a zone: `isoformat` is then three times as fast
 _FIRST, _LAST = -62_135_596_800_000, 253_402_300_799_999
+_NOTHING_BEHIND_POINT = re.compile(r"(?<=\d)\.0+(?![\d.])")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
@@ -104,6 +108,16 @@ def day(ms: int) -> str:
 def clock(ms: int) -> str:
     """The time of day in UTC: 20:31."""
     return f"{datetime.fromtimestamp(min(max(ms // 1000, 0), 253_402_300_799), UTC):%H:%M}"
+
+
+def number(value: float | None, missing: str = "") -> str:
+    """A number of the performance data: 2, not 2.0; 0.25."""
+    return missing if value is None else show(value)
+
+
+def threshold(text: str | None) -> str:
+    """A range as a plugin wrote it, with its numbers as `number` shows them: 1.0:2.50 is 1:2.50."""
+    return _NOTHING_BEHIND_POINT.sub("", text or "")
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from supervisor.model import CheckFailure, CheckResult, EventDraft, JsonValue, Metric, ResolvedTarget
-from supervisor.text import clean, cut
+from supervisor.text import clean, cut, show
 
 SUPERVISOR_STREAM = "_supervisor"
 
@@ -239,7 +239,7 @@ def _filled(template: JsonValue, scope: Mapping[str, JsonValue]) -> JsonValue:
     whole = _PLACE.fullmatch(template)
     if whole is not None:
         return _found(scope, whole.group(1))
-    return _PLACE.sub(lambda place: _as_text(_found(scope, place.group(1))), template)
+    return _PLACE.sub(lambda place: _as_text(_found(scope, place.group(1)), place.group(1)), template)
 
 
 def _found(scope: JsonValue, path: str) -> JsonValue:
@@ -255,9 +255,12 @@ def _found(scope: JsonValue, path: str) -> JsonValue:
     return value
 
 
-def _as_text(value: JsonValue) -> str:
+def _as_text(value: JsonValue, path: str) -> str:
+    """As people read it: a whole number without `.0`; but metadata is echoed as it was written."""
     if value is None:
         return ""
+    if isinstance(value, float) and not path.startswith("metadata"):
+        return show(value)
     return value if isinstance(value, str) else _json(value)
 
 

@@ -137,6 +137,15 @@ def test_values_with_placeholders_are_not_filled_in_again() -> None:
     assert json.loads(template_body('{"a": "<{{error}}>"}', envelope, "{}")) == {"a": "<{{source}}>"}
 
 
+def test_whole_numbers_within_a_text_have_no_point() -> None:
+    """For people; a placeholder alone is the number itself, and metadata stays as the user wrote it."""
+    data = {"durationMs": 107.0, "metrics": [{"value": 2.0}, {"value": 0.25}], "n": 3}
+    envelope = parse(Envelope("t", "t:1", 1, "target.up", "u", NOW, (data,)).json().encode())
+    text = "{{data.durationMs}} ms, {{data.metrics[0].value}} of {{data.metrics[1].value}}, {{data.n}}, {{metadata.v}}"
+    filled = json.loads(template_body(json.dumps({"a": text, "b": "{{data.durationMs}}"}), envelope, '{"v": 1.0}'))
+    assert filled == {"a": "107 ms, 2 of 0.25, 3, 1.0", "b": 107.0}
+
+
 @pytest.mark.parametrize(
     ("template", "told"),
     [

@@ -33,3 +33,22 @@ def test_the_axis_of_the_chart_names_its_zone(fill: Fill, client: FlaskClient) -
         said = re.search(r'<title id="chart-words">(.*?)</title>', drawn)
         assert said is not None
         assert said[1].endswith("The time axis is in UTC.")
+
+
+def test_performance_data_is_shown_in_one_way(fill: Fill, client: FlaskClient) -> None:
+    """Whole numbers have no `.0`, wherever they come from: the plugin's value, its ranges, its limits."""
+    fill.target("t", type="command", metrics=[
+        {"label": "load", "value": 1.0, "unit": "", "warning": "2", "critical": "5.0", "minimum": 0.0, "maximum": None},
+        {"label": "disk", "value": 0.25, "unit": "GB", "warning": "@1.00:2.50", "critical": "~:10.0",
+         "minimum": -0.0, "maximum": 123456789.0},
+        {"label": "unknown", "value": None},
+    ])  # fmt: skip
+    found = re.search(r'<section id="metrics".*?</section>', _page(client), re.DOTALL)
+    assert found is not None
+    rows = [re.sub(r"<[^>]+>", "|", row) for row in re.findall(r"<tr>(.*?)</tr>", found[0])[1:]]
+    cells = [[cell.strip() for cell in row.split("|") if cell.strip()] for row in rows]
+    assert cells == [
+        ["load", "1", "2", "5", "0"],
+        ["disk", "0.25", "GB", "@1:2.50", "~:10", "0", "123456789"],
+        ["unknown", "–"],
+    ]
