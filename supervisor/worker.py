@@ -45,11 +45,12 @@ def run_check(
     deadline = Deadline(target.timeout_s)
     context = CheckContext(deadline, mark=mark, report_process=report_process, trace=trace, keep=keep)
     outcome = _observed(target, context, checkers)
+    left = [ending for ending in context.endings if not ending.done]
     if endings is None:
-        for ending in context.endings:
+        for ending in left:
             ending.finish()
     else:
-        endings += [ending for ending in context.endings if not ending.done]
+        endings += left
     shown = _Shown(target.secrets)
     result = CheckResult(
         target_id=target.id,
