@@ -213,7 +213,6 @@ class Config:
     files: tuple[str, ...] = ()
     fingerprint: str = ""
     secrets: tuple[Secret, ...] = ()
-    webhook_only_variables: frozenset[str] = frozenset()
 
 
 # --- states, incidents, events ---------------------------------------------------------------------------------------

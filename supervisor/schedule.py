@@ -174,7 +174,3 @@ class Schedule:
     def next_wake(self) -> float:
         """When `due` may have something next; infinity without targets."""
         return self._heap[0][0] if self._heap else math.inf
-
-    def wall_ms(self, time: float) -> int:
-        """A time of the schedule as it was on the wall clock when the schedule was made."""
-        return round((time + self._offset) * 1000)

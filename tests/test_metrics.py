@@ -20,7 +20,7 @@ from tests.net.ports import free_port
 
 
 def snapshot() -> Snapshot:
-    endpoint = EndpointStats("ops", "open", "refused", 3, 12.5, 1, None, Durations())
+    endpoint = EndpointStats("ops", "open", 3, 12.5, 1, Durations())
     return Snapshot(
         LoopStats(scheduled=7, results=5, missed=2),
         tuple(range(len(LAG_BOUNDS_S) + 1)),

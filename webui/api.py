@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import flask_smorest
-from flask import Flask, Response, request
+from flask import Flask, Response
 from marshmallow import RAISE, Schema
 from webargs.flaskparser import FlaskParser
 
@@ -318,8 +318,3 @@ def _document(found: dict[str, Any]) -> dict[str, Any]:
             operation["responses"]["304"] = {"description": "Not changed since the ETag of If-None-Match"}
             operation["responses"].pop("default", None)
     return found
-
-
-def path_of(name: str) -> str:
-    """The address of an endpoint under the base path."""
-    return request.script_root + PREFIX + name

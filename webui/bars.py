@@ -20,7 +20,6 @@ GOOD_TOP = 6  # a good day is 10 high
 _SOME_TOP, _MUCH_TOP = 3, 0
 _MUCH = 0.05  # a day with this part of its results failed is drawn at full height
 RANKS = {"empty": 0, "maintenance": 1, "good": 2, "some": 3, "much": 4}
-NAMES = tuple(RANKS)
 _NOT_GOOD = re.compile(rb"\x00+|[^\x02]")  # a run of empty days, or one other
 SPARK_POINTS = 12
 SPARK_WIDTH = 4

@@ -91,7 +91,6 @@ class Loader:
             files=tuple(dict.fromkeys(files)),
             fingerprint=self._files.digest.text(),
             secrets=secrets,
-            webhook_only_variables=substitution.webhook_only(),
         )
         return Loaded(config, tuple(built), tuple(documents))
 

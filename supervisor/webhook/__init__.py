@@ -25,7 +25,6 @@ The loop (main thread) uses the facade, and nothing else of this package:
     hooks.stop(grace_s)                             # grace_s for what was never tried and for POSTs under way; outcomes
     hooks.close() -> int                            # after the writer has ended: logs and counts what is lost (W24)
     hooks.stats() -> hooks.WebhookStats                 # numbers for metrics; cheap
-    hooks.health_json() -> str                      # endpoint health for the page (meta key "webhooks")
 
   for the control socket; `test` and `redeliver` block for up to an endpoint's timeout, so never in the main thread:
     hooks.redeliver(event_id, endpoint=None) -> tuple[Attempt, ...]

@@ -33,7 +33,6 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
         self._last_beat: float | None = None
         self.failures = 0
-        self.last_success_s: float | None = None  # monotonic
 
     def start(self) -> None:
         """Start the thread; the first ping follows the first beat."""
@@ -62,8 +61,6 @@ class Heartbeat:
 
     def _ping(self) -> None:
         answer = exchange(self._request, self._connections, self._look_up)
-        if answer.kind == "delivered":
-            self.last_success_s = time.monotonic()
-            return
-        self.failures += 1
-        event(log, "heartbeat.failed", level=logging.WARNING, error=answer.message)
+        if answer.kind != "delivered":
+            self.failures += 1
+            event(log, "heartbeat.failed", level=logging.WARNING, error=answer.message)

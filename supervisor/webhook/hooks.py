@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import time
@@ -24,7 +23,7 @@ from supervisor.webhook.exchange import Resolve
 from supervisor.webhook.fallback import EVENTS_IN_MEMORY, HighWater, Room
 from supervisor.webhook.filters import reminder_interval_ms, wanting
 from supervisor.webhook.outbox import Channel, Clock, Durations, Lane, Outbox, fingerprint
-from supervisor.webhook.payload import SUPERVISOR_STREAM, Envelope, error_of, rfc3339, target_data
+from supervisor.webhook.payload import SUPERVISOR_STREAM, Envelope, error_of, target_data
 from supervisor.webhook.settle import OutcomeWriter, Settlement
 
 log = logging.getLogger(__name__)
@@ -51,11 +50,9 @@ class EndpointStats:
 
     name: str
     state: str
-    reason: str | None
     pending: int
     oldest_pending_s: float
     in_flight: int
-    last_success_ms: int | None
     durations: Durations
 
 
@@ -309,20 +306,6 @@ class Webhooks:
                 self._waited_s + waiting,
             )
 
-    def health_json(self) -> str:
-        """The endpoints as the page shows them: `[{"name", "state", "reason", "pending", "lastSuccess"}]`."""
-        shown = [
-            {
-                "name": endpoint.name,
-                "state": endpoint.state,
-                "reason": endpoint.reason,
-                "pending": endpoint.pending,
-                "lastSuccess": None if endpoint.last_success_ms is None else rfc3339(endpoint.last_success_ms),
-            }
-            for endpoint in self.stats().endpoints
-        ]
-        return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
-
     # --- the control socket ------------------------------------------------------------------------------------------
 
     def redeliver(self, event_id: str, endpoint: str | None = None) -> tuple[Attempt, ...]:
@@ -349,10 +332,8 @@ def _endpoint_stats(channel: Channel, now: float) -> EndpointStats:
     return EndpointStats(
         channel.endpoint.name,
         channel.breaker.state if channel.endpoint.enabled else "paused",
-        channel.breaker.reason,
         sum(len(lane.waiting) for lane in lanes),
         max((now - lane.waiting[0].born for lane in lanes), default=0.0),
         channel.in_flight,
-        channel.breaker.last_success_ms,
         channel.durations,
     )

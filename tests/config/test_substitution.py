@@ -168,7 +168,6 @@ def test_variables_of_webhooks_only(tmp_path: Path) -> None:
         "webhooks:\n  - {name: ops, url: '${HOOK}', secrets: [], headers: {A: '${SHARED}', B: '${GONE:-x}'}}\n"
     )
     loaded = load(tmp_path, text, {"HOOK": "http://127.0.0.1/hook", "SHARED": "shared-value"})
-    assert loaded.webhook_only_variables == {"HOOK", "GONE"}
     assert loaded.targets[0].settings.drop_env == ("GONE", "HOOK")
     assert {secret.name for secret in loaded.webhooks[0].mask} == {"HOOK", "SHARED"}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -142,7 +141,6 @@ def test_15_gone_disables_the_endpoint_visibly_until_its_settings_change(tmp_pat
             wait_until(lambda: rig.outcomes("ops") == {"disabled": 6})
             wait_until(lambda: len(rig.dead_letters()) == 6)
             assert rig.hooks.stats().endpoints[0].state == "disabled"
-            assert json.loads(rig.hooks.health_json())[0]["state"] == "disabled"
         with Rig(tmp_path, endpoint("ops", got.url)) as rig:
             assert rig.hooks.stats().endpoints[0].state == "disabled"
             rig.send("b")
