@@ -19,6 +19,12 @@ def event(log: logging.Logger, name: str, *, level: int = logging.INFO, exc_info
     log.log(level, name, extra={_FIELDS: fields}, exc_info=exc_info)
 
 
+def become_event(record: logging.LogRecord, name: str) -> None:
+    """Make an event of a library's record: what it said is the field `message`."""
+    setattr(record, _FIELDS, {"message": record.getMessage()})
+    record.msg, record.args = name, ()
+
+
 class Formatter(logging.Formatter):
     """One line a record. Text is masked before it is cleaned, so that no form of a secret gets through."""
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from gunicorn.app.base import BaseApplication
 
-from supervisor import logs
 from supervisor.listening import DEFAULT as DEFAULT_BIND
 from supervisor.serving import THREADS, WORKERS, make
 from webui import warm
@@ -39,17 +38,11 @@ def options(bind: str = DEFAULT_BIND, workers: int = WORKERS, threads: int = THR
         "limit_request_field_size": 8190,
         "forwarded_allow_ips": "",
         "accesslog": None,
-        "errorlog": "-",
+        "logger_class": "webui.server_log.ServerLog",
         "proc_name": "checkvisor-web",
-        "on_starting": _start_logging,
         "post_worker_init": _start_warmer,
         "worker_exit": _stop_warmer,
     }
-
-
-def _start_logging(_server: Any) -> None:
-    """Our own events go to stderr through the formatter that the supervisor uses."""
-    logs.setup()
 
 
 def _start_warmer(worker: Any) -> None:

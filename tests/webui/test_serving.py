@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import signal
 import socket
@@ -49,6 +50,18 @@ def test_w21_no_control_socket_and_no_connection_before_the_fork(fill: Fill, mak
     assert not (fill.path.parent / "home").exists()
     assert len(_workers(server)) == 2
     assert serve.options()["control_socket_disable"] is True
+
+
+def test_every_line_of_the_log_is_an_event(fill: Fill, make_server: MakeServer, tmp_path: Path) -> None:
+    """What gunicorn says of itself too, while it starts and when it ends."""
+    server = make_server(fill.path)
+    assert _get(server.url)[0] == 200
+    server.stop()
+    lines = [json.loads(line) for line in (tmp_path / "gunicorn-0.log").read_text().splitlines()]
+    told = [line["message"] for line in lines if line["event"] == "web.server"]
+    assert any("Listening at" in message for message in told)
+    assert any("Shutting down" in message for message in told)
+    assert {line["event"].partition(".")[0] for line in lines} <= {"web", "store"}
 
 
 def test_a_killed_worker_is_replaced(fill: Fill, make_server: MakeServer, wait_until: Callable[..., None]) -> None:
