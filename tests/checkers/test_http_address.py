@@ -14,7 +14,7 @@ import pytest
 from supervisor.net import Origin
 from supervisor.net import resolve as resolve_module
 from tests.checkers.probe import assert_error, assert_ok, check, statuses, traced
-from tests.servers import HOLD, OK, black_hole, closed_port, forward_proxy, length, redirect, script_server
+from tests.servers import HOLD, OK, black_hole, closed_port, forward_proxy, length, localhost, redirect, script_server
 
 PAGE = OK + length(b"ok")
 Answer = Callable[[str], Any]
@@ -220,7 +220,7 @@ def test_h46_headers_that_no_loader_should_pass(header: tuple[str, str]) -> None
 def test_ip_version(names: dict[str, Any]) -> None:
     """ipVersion asks for one family only."""
     with script_server([PAGE]) as server:
-        assert_ok(check(server.url_as("localhost"), ip_version="4"))
+        assert_ok(check(server.url_as(localhost()), ip_version="4"))
         assert_error(check(server.url, ip_version="6"), "http.dns", "IPv6")
         names["v6.test"] = socket.gaierror(socket.EAI_NONAME, "x")
         assert_error(check(server.url_as("v6.test"), ip_version="6"), "http.dns", "IPv6")
@@ -233,7 +233,7 @@ def test_connect_to() -> None:
             assert_ok(check("http://shop.invalid/", connect_to=("127.0.0.1", server.port)))
             assert [server.headers(index)["host"] for index in (0, 1)] == ["shop.invalid"] * 2
         with script_server([redirect(other.url.encode())]) as server:
-            assert_ok(check("http://shop.invalid/", connect_to=("localhost", server.port)))
+            assert_ok(check("http://shop.invalid/", connect_to=(localhost(), server.port)))
         assert other.connections == 1
 
 

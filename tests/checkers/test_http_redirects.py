@@ -17,7 +17,7 @@ from supervisor.checkers.http.redirect import Hop, RedirectError, next_hop
 from supervisor.checkers.http.settings import BasicAuth, BearerAuth, HttpSettings
 from supervisor.net.wire import Head
 from tests.checkers.probe import assert_error, assert_mismatch, assert_ok, check, statuses, traced
-from tests.servers import HOLD, OK, RST, length, redirect, script_server
+from tests.servers import HOLD, OK, RST, length, localhost, redirect, script_server
 
 PAGE = OK + length(b"ok")
 
@@ -123,7 +123,7 @@ def test_h09_attributes_that_browsers_skip(attributes: bytes) -> None:
         return [PAGE] if b"sid=1" in request else [redirect(b"/", 302, b"Set-Cookie: sid=1; " + attributes)]
 
     with script_server(script) as server:
-        assert_ok(check(server.url_as("localhost")))
+        assert_ok(check(server.url_as(localhost())))
 
 
 def test_h09_with_a_configured_cookie() -> None:
@@ -152,7 +152,7 @@ def test_cookies_stay_with_their_host_and_path() -> None:
     """Cookies follow the rules of RFC 6265: not to another host, not to another path, secure ones not in clear."""
     with script_server([PAGE]) as other:
         cookies = (b"Set-Cookie: host=1; Path=/", b"Set-Cookie: far=1; Domain=localhost; Path=/")
-        with script_server([redirect(other.url_as("localhost").encode(), 302, *cookies)]) as server:
+        with script_server([redirect(other.url_as(localhost()).encode(), 302, *cookies)]) as server:
             assert_ok(check(server.url))
         assert "cookie" not in other.headers()
     cookies = (b"Set-Cookie: p=1; Path=/other", b"Set-Cookie: s=1; Path=/; Secure", b"Set-Cookie: gone=1; Max-Age=0")
@@ -170,6 +170,8 @@ SECRET_HEADERS = (
 @pytest.mark.parametrize("other_host", ["127.0.0.1", "localhost"], ids=["other port", "other host and port"])
 def test_h10_secrets_across_hosts(other_host: str) -> None:
     """No configured header reaches another origin."""
+    if other_host == "localhost":
+        localhost()  # skips where there is no such name
     with (
         script_server([PAGE]) as other,
         script_server(lambda _request, _number: [redirect(other.url_as(other_host).encode())]) as server,
@@ -184,7 +186,7 @@ def test_h10_same_port_other_host() -> None:
     """Another name for the same server is another origin; coming back brings the headers back."""
     pages: dict[str, Any] = {"/b": PAGE}
     with script_server(lambda request, number: site(pages)(request, number)) as server:
-        pages["/"] = redirect(server.url_as("localhost", "/a").encode())
+        pages["/"] = redirect(server.url_as(localhost(), "/a").encode())
         pages["/a"] = redirect(server.url_as("127.0.0.1", "/b").encode())
         assert_ok(check(server.url, headers=SECRET_HEADERS))
         assert [b"topsecret" in request for request in server.requests] == [True, False, True]
@@ -219,7 +221,7 @@ def test_user_info_of_urls() -> None:
 def test_h11_explicit_host_header() -> None:
     """A configured Host goes to the first origin only, on all its hops."""
     with script_server([PAGE]) as other:
-        answers = [redirect(b"/next"), redirect(other.url_as("localhost").encode())]
+        answers = [redirect(b"/next"), redirect(other.url_as(localhost()).encode())]
         with script_server(lambda _request, number: [answers[number]]) as server:
             assert_ok(check(server.url, headers=(("Host", "virtual.example"),)))
             assert [server.headers(index)["host"] for index in (0, 1)] == ["virtual.example"] * 2

@@ -20,7 +20,18 @@ from cryptography.x509.oid import NameOID
 from supervisor.checkers.http.settings import TlsSettings
 from supervisor.net.tls import context_for
 from tests.checkers.probe import BODY_OK, assert_error, assert_mismatch, assert_ok, check, traced
-from tests.servers import HOLD, OK, RST, Server, forward_proxy, length, redirect, script_server, server_context
+from tests.servers import (
+    HOLD,
+    OK,
+    RST,
+    Server,
+    forward_proxy,
+    length,
+    localhost,
+    redirect,
+    script_server,
+    server_context,
+)
 
 PAGE = OK + length(b"ok")
 NOW = datetime.datetime.now(datetime.UTC)
@@ -66,7 +77,7 @@ def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
 
 
 def local(server: Server) -> str:
-    return server.url_as("localhost")
+    return server.url_as(localhost())
 
 
 def test_https(pki: Pki) -> None:
@@ -311,7 +322,7 @@ def test_one_context_per_settings_until_a_file_changes(pki: Pki, tmp_path: Path)
 def test_h39_https_to_a_plain_port(answer: bytes) -> None:
     """A port that does not speak TLS is recognised."""
     with script_server([answer, 0.2], greet=True) as server:
-        assert_error(check(f"https://localhost:{server.port}/"), "http.tls", "plain HTTP")
+        assert_error(check(f"https://{localhost()}:{server.port}/"), "http.tls", "plain HTTP")
 
 
 def test_h39_http_to_a_tls_port(pki: Pki) -> None:
@@ -362,7 +373,9 @@ def test_a_handshake_byte_by_byte_ends_at_the_deadline(pki: Pki) -> None:
                     time.sleep(0.02)  # the drip itself
 
         with script_server([drip], greet=True) as server:
-            assert_error(check(f"https://localhost:{server.port}/", tls=pki.tls, timeout_s=0.8), "http.tls", "within")
+            assert_error(
+                check(f"https://{localhost()}:{server.port}/", tls=pki.tls, timeout_s=0.8), "http.tls", "within"
+            )
 
 
 def test_headers_and_body_drip_under_tls(pki: Pki) -> None:

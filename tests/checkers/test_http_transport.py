@@ -8,7 +8,7 @@ import pytest
 
 from supervisor.expect.spec import Empty, Equals, Exists, HeaderRule, Match, TextRule
 from tests.checkers.probe import assert_error, assert_mismatch, assert_ok, check, contains, statuses, traced
-from tests.servers import HALF, HOLD, OK, RST, chunked, length, script_server
+from tests.servers import HALF, HOLD, OK, RST, chunked, length, localhost, script_server
 
 
 def test_h01_header_drip() -> None:
@@ -460,7 +460,7 @@ def test_a_rule_that_runs_away_ends_at_the_deadline() -> None:
 def test_the_trace_shows_the_whole_way() -> None:
     """Request, address, answer, rules and times stand in the trace, in order."""
     with script_server([OK + length(b"ok")]) as server:
-        result, steps = traced(server.url_as("localhost"))
+        result, steps = traced(server.url_as(localhost()))
     assert_ok(result)
     names = [step.step for step in steps]
     expected = ["request", "resolve", "connect", "answer", "finalUrl", "body", "timings"]

@@ -12,7 +12,7 @@ import requests
 
 from supervisor.deadline import Deadline, DeadlineExpired
 from supervisor.net import Adapter, AddressPolicy, Blocked, NetFailure, Prepared, Route
-from tests.servers import HOLD, OK, black_hole, closed_port, length, script_server
+from tests.servers import HOLD, OK, black_hole, closed_port, length, localhost, script_server
 
 
 def in_thread(work: Any, seconds: float = 5) -> Any:
@@ -100,6 +100,8 @@ def test_the_connect_budget_over_several_addresses(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("host", ["127.0.0.1", "2130706433", "0x7f.1", "0177.0.0.1", "[::ffff:127.0.0.1]", "localhost"])
 def test_policy(host: str) -> None:
     """A forbidden address is refused before anything is sent, in every form."""
+    if host == "localhost":
+        localhost()  # skips where there is no such name
     with script_server([OK + length(b"")]) as server:
         route = Route(policy=AddressPolicy(allow_private=False))
         failure = in_thread(lambda: post(server.url_as(host), route))

@@ -11,6 +11,7 @@ from standardwebhooks import Webhook
 
 from supervisor.deadline import Deadline
 from supervisor.net.resolve import Address, resolve
+from tests.servers import localhost
 from tests.webhook.rig import SECRET, FakeClock, Rig, always, endpoint, receiver
 
 NAMES = ["健康检查", "shop \u2028 name", "🎉 party", 'line1\n"quoted"\\', "naïve", "\ud800 lone"]
@@ -156,6 +157,8 @@ def test_24_addresses_that_are_never_dialled(tmp_path: Path, wait_until: Any, ho
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "10.0.0.1", "192.168.1.1", "[fd12::1]"])
 def test_24_private_addresses_are_refused_on_request(tmp_path: Path, wait_until: Any, host: str) -> None:
     """`allowPrivate: false` refuses private networks and loopback."""
+    if host == "localhost":
+        localhost()  # skips where there is no such name
     with Rig(tmp_path, endpoint("ops", f"http://{host}:81/", allow_private=False)) as rig:
         rig.send("a")
         wait_until(lambda: rig.outcomes("ops") == {"blocked": 1})
