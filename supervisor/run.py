@@ -355,5 +355,5 @@ def _only_at_start(old: RuntimeSettings, new: RuntimeSettings) -> RuntimeSetting
     fixed = ("data_dir", "max_concurrent_checks", "metrics_listen", "heartbeat_url")
     changed = [name for name in fixed if getattr(old, name) != getattr(new, name)]
     if changed:
-        event(log, "reload.needsRestart", level=logging.WARNING, settings=" ".join(changed))
+        event(log, "reload.needs_restart", level=logging.WARNING, settings=" ".join(changed))
     return replace(old, retention=new.retention)

@@ -15,6 +15,7 @@ from functools import lru_cache
 
 from supervisor.checkers.base import CheckContext, Checker, Ending, Outcome, TraceStep
 from supervisor.deadline import Deadline, DeadlineExpired, alarm
+from supervisor.logs import event
 from supervisor.model import Certificate, CheckFailure, CheckResult, Metric, ResolvedTarget, Secret
 from supervisor.text import Masker, clean, cut
 
@@ -86,8 +87,8 @@ def _observed(target: ResolvedTarget, context: CheckContext, checkers: Mapping[s
             return (checkers or registry())[target.type].check(target, context)
     except DeadlineExpired:
         failure = expired_failure(context.phase, context.path, target.timeout_s)
-    except Exception as error:
-        log.exception("check.crashed", extra={"checkvisor_fields": {"target": target.id, "path": context.path}})
+    except Exception as error:  # noqa: BLE001 - a defect of a checker is the result of its check, and is logged
+        event(log, "check.crashed", level=logging.ERROR, target=target.id, path=context.path, exc_info=True)
         failure = internal_failure(
             f"the check of type {target.type} crashed at {context.path} with {type(error).__name__}: {error}; "
             "this is a defect of Checkvisor, its log has the traceback"

@@ -48,7 +48,7 @@ def test_up_restarts_a_dead_web_app_on_the_same_port(folder: Path) -> None:
         up.wait_for("supervisor.started")
         supervisor = up.child("supervisor")
         os.kill(up.child("webui"), signal.SIGKILL)
-        assert up.wait_for("up.webEnded")["how"] == "killed by SIGKILL"
+        assert up.wait_for("up.web_ended")["how"] == "killed by SIGKILL"
         assert up.wait_for("up.ready", count=2)["page"] == page
         assert get(page)[0] == 200
         assert up.child("supervisor") == supervisor
@@ -63,7 +63,7 @@ def test_up_ends_with_its_supervisor(folder: Path) -> None:
         up.said()
         os.kill(up.child("supervisor"), signal.SIGKILL)
         assert up.process.wait(20) == 128 + signal.SIGKILL
-        assert up.events("up.supervisorEnded")[0]["how"] == "killed by SIGKILL"
+        assert up.events("up.supervisor_ended")[0]["how"] == "killed by SIGKILL"
         up.all_gone()
 
 

@@ -152,7 +152,7 @@ class Family:
         if self._status is None:
             self._status = code if code >= 0 else 128 - code
         if code != 0 or not self._stopping:
-            event(log, "up.supervisorEnded", level=logging.ERROR, how=_how(code))
+            event(log, "up.supervisor_ended", level=logging.ERROR, how=_how(code))
         if not self._stopping:
             self._stop(signal.SIGTERM, time.monotonic() + _STOP_WITHIN_S)
 
@@ -169,7 +169,7 @@ class Family:
         if now - self._web.started >= _STEADY_S:
             self._backoff_s = _BACKOFF_S[0]
         self._restart_at = now + self._backoff_s
-        event(log, "up.webEnded", level=logging.ERROR, how=_how(code), restart_in_s=self._backoff_s)
+        event(log, "up.web_ended", level=logging.ERROR, how=_how(code), restart_in_s=self._backoff_s)
         self._backoff_s = min(2 * self._backoff_s, _BACKOFF_S[1])
 
     # --- time --------------------------------------------------------------------------------------------------------

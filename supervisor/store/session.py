@@ -155,7 +155,7 @@ class Session:
         aside = Path(f"{log_file}.old")
         log_file.replace(aside)
         Path(f"{self.path}-shm").unlink(missing_ok=True)
-        logs.event(log, "store.foreignLog", level=logging.WARNING, path=log_file, moved_to=aside)
+        logs.event(log, "store.foreign_log", level=logging.WARNING, path=log_file, moved_to=aside)
 
     def _refuse_damaged(self, error: BaseException) -> None:
         if error_code(error) == sqlite3.SQLITE_NOTADB:

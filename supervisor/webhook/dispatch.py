@@ -231,7 +231,7 @@ class Dispatcher:
             with self._reader.read(deadline_s=_STORE_AGAIN_S) as reading:
                 stored = read_next_event(reading.connection, lane.stream, lane.name, waiting.seq - 1)
         except ReadError as error:
-            event(log, "webhook.readFailed", level=logging.WARNING, stream=lane.stream, seq=waiting.seq, error=error)
+            event(log, "webhook.read_failed", level=logging.WARNING, stream=lane.stream, seq=waiting.seq, error=error)
             return None
         if stored is None or stored.seq != waiting.seq:
             raise UnreadableEventError("it is not in the database any more")
@@ -299,7 +299,7 @@ def _log_attempt(job: Job, answer: Answer) -> None:
         ("webhook.delivered", logging.INFO) if answer.kind == "delivered" else ("webhook.failed", logging.WARNING)
     )
     event(
-        log, name, level=level, endpoint=job.lane.name, eventId=f"{job.lane.stream}:{job.waiting.seq}",
+        log, name, level=level, endpoint=job.lane.name, event_id=f"{job.lane.stream}:{job.waiting.seq}",
         type=job.waiting.type, attempt=job.lane.attempts + 1, duration_ms=answer.duration_s * 1000,
         answer=answer.message,
     )  # fmt: skip

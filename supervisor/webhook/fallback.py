@@ -60,7 +60,7 @@ class HighWater:
         except OSError as error:
             if path not in self._failed:
                 self._failed.add(path)
-                event(log, "webhook.seqFile", level=logging.ERROR, file=path, error=error.strerror)
+                event(log, "webhook.seq_file", level=logging.ERROR, file=path, error=error.strerror)
             return _readable_number(path) if value == 0 else None
         self._failed.discard(path)
         return number

@@ -143,7 +143,7 @@ class Webhooks:
         except NoDatabaseError:
             stored = StoredOutbox((), (), {}, ())
         except ReadError as error:
-            log_event(log, "webhook.loadFailed", level=logging.ERROR, error=error)
+            log_event(log, "webhook.load_failed", level=logging.ERROR, error=error)
             return
         self._restore(stored)
 
@@ -176,7 +176,7 @@ class Webhooks:
             lost = [f"{stream}:{seq}" for (stream, seq), waiting in self._outbox.unsaved.items() if waiting.lanes > 0]
         self._events["dropped"] += len(lost)
         for event_id in lost:
-            log_event(log, "webhook.dropped", level=logging.ERROR, eventId=event_id)
+            log_event(log, "webhook.dropped", level=logging.ERROR, event_id=event_id)
         return len(lost)
 
     # --- the loop ----------------------------------------------------------------------------------------------------

@@ -128,8 +128,8 @@ class Settlement:
         first = letters[0]
         self.deliveries[lane.name, first.outcome] += len(letters)
         event(
-            log, "webhook.deadLetter", level=logging.ERROR, endpoint=lane.name, outcome=first.outcome,
-            eventId=f"{first.stream}:{first.seq}", count=len(letters), error=reason,
+            log, "webhook.dead_letter", level=logging.ERROR, endpoint=lane.name, outcome=first.outcome,
+            event_id=f"{first.stream}:{first.seq}", count=len(letters), error=reason,
         )  # fmt: skip
 
     # --- storing them ------------------------------------------------------------------------------------------------

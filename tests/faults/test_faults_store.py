@@ -264,7 +264,7 @@ def test_restored_backup_has_a_new_source(tmp_path: Path, killed: bool) -> None:
         assert ids == [f"{source}:shop:1", f"{source}:shop:2", f"{restored}:shop:2"]
         assert product.stored("shop")
         assert product.rows("PRAGMA integrity_check") == [("ok",)]
-        assert bool(product.events("store.foreignLog")) is killed
+        assert bool(product.events("store.foreign_log")) is killed
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DOC = (ROOT / "docs/operations.md").read_text()
 EVENT = re.compile(r"[a-z]+\.[A-Za-z_]+")
+ONE_STYLE = re.compile(r"[a-z]+\.[a-z]+(_[a-z]+)*")
 
 
 def table(heading: str) -> set[str]:
@@ -22,8 +23,8 @@ def sources() -> list[Path]:
     return sorted([*(ROOT / "supervisor").rglob("*.py"), *(ROOT / "webui").rglob("*.py")])
 
 
-def logged(path: Path) -> Iterator[str]:
-    """The names of the events that a module logs. A name chosen before the call is looked for in its function."""
+def calls(path: Path) -> Iterator[tuple[ast.Call, ast.AST]]:
+    """The calls of `event` in a module, each with the function that it stands in."""
     for function in ast.walk(ast.parse(path.read_text())):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -31,17 +32,31 @@ def logged(path: Path) -> Iterator[str]:
             if not isinstance(call, ast.Call) or len(call.args) < 2:
                 continue
             name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-            if name not in ("event", "log_event"):
-                continue
-            inside = call.args[1] if not isinstance(call.args[1], ast.Name) else function
-            for node in ast.walk(inside):
-                if isinstance(node, ast.Constant) and isinstance(node.value, str) and EVENT.fullmatch(node.value):
-                    yield node.value
+            if name in ("event", "log_event", "become_event"):
+                yield call, function
+
+
+def logged(path: Path) -> Iterator[str]:
+    """The names of the events that a module logs. A name chosen before the call is looked for in its function."""
+    for call, function in calls(path):
+        inside = call.args[1] if not isinstance(call.args[1], ast.Name) else function
+        for node in ast.walk(inside):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and EVENT.fullmatch(node.value):
+                yield node.value
 
 
 def test_every_log_event_is_explained() -> None:
     """The table has exactly the events that the code logs."""
     assert table("Log events") == {name for path in sources() for name in logged(path)}
+
+
+def test_names_of_log_events_have_one_style() -> None:
+    """A word, a point, lower snake case, as are the fields; and no line goes past `event`, which that page follows."""
+    assert [name for path in sources() for name in logged(path) if not ONE_STYLE.fullmatch(name)] == []
+    fields = {one.arg or "" for path in sources() for call, _function in calls(path) for one in call.keywords}
+    assert [name for name in fields if name != name.lower()] == []
+    past = re.compile(r"\blog\.(debug|info|warning|error|exception|critical|log)\(")
+    assert [path.name for path in sources() if path.name != "logs.py" and past.search(path.read_text())] == []
 
 
 def test_every_error_code_is_explained() -> None:

@@ -204,7 +204,7 @@ def test_w24_events_lost_at_shutdown_are_named_and_counted(
     with caplog.at_level(logging.ERROR):
         rig.stop()
         assert rig.hooks.close() == 2
-    lost = {record.checkvisor_fields["eventId"] for record in caplog.records if record.message == "webhook.dropped"}
+    lost = {record.checkvisor_fields["event_id"] for record in caplog.records if record.message == "webhook.dropped"}
     assert lost == {"a:2", "b:1"}
     assert rig.hooks.stats().events["dropped"] == 2
 
