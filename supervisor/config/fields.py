@@ -41,7 +41,8 @@ def found(value: Any, sensitive: bool = False) -> str:
         return "a list"
     if isinstance(value, str):
         text = str(getattr(value, "shown", value))
-        return "a text" if sensitive else f'"{cut(text, 60)}"'
+        empty = ", which is empty" if text and not value else ""
+        return f"a text{empty}" if sensitive else f'"{cut(text, 60)}"{empty}'
     return "a number" if sensitive else f"the number {value}"
 
 

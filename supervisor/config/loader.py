@@ -99,6 +99,7 @@ class Loader:
         substitution = Substitution(self._environ, public_variables(documents), self.problems)
         for document in documents:
             substitution.apply(document)
+        self.problems.hide(substitution.secrets())
         for name, content in substitution.files.items():
             self._files.digest.note(name, content)
         return substitution

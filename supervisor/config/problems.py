@@ -7,6 +7,7 @@ from typing import Any
 
 from supervisor.config.nodes import Entry, Mapping, Node, Scalar, Sequence, join, secrets
 from supervisor.errors import ConfigError, Problem
+from supervisor.model import Secret
 from supervisor.text import Masker, clean, cut
 
 
@@ -24,6 +25,7 @@ class Problems:
         self._warnings: dict[Problem, None] = {}
         self._files: dict[str, int] = {}
         self._broken: set[int] = set()
+        self._masker = Masker(())
 
     def __bool__(self) -> bool:
         return bool(self._errors)
@@ -32,10 +34,15 @@ class Problems:
         """Note a file, in the order in which its problems shall be told."""
         self._files.setdefault(name, len(self._files))
 
+    def hide(self, values: Iterable[Secret]) -> None:
+        """Mask these in every problem from now on: one place may speak of the value of another."""
+        self._masker = Masker(values)
+
     def error(self, at: Node | Entry, path: str, message: str) -> None:
-        self.error_at(at.file, at.line, at.column, path, message)
+        self.error_at(at.file, at.line, at.column, path, _without_secrets(message, at))
 
     def error_at(self, file: str, line: int, column: int, path: str, message: str) -> None:
+        message = self._masker.mask(message)
         self._errors[Problem(clean(file), line, column, clean(path), cut(clean(message), 600))] = None
 
     def broken(self, node: Node, path: str, message: str) -> None:
@@ -44,7 +51,7 @@ class Problems:
         self.error(node, path, message)
 
     def warning(self, at: Node | Entry, path: str, message: str) -> None:
-        message = Masker(secrets(at.node if isinstance(at, Entry) else at)).mask(message)
+        message = self._masker.mask(_without_secrets(message, at))
         self._warnings[Problem(clean(at.file), at.line, at.column, clean(path), cut(clean(message), 600))] = None
 
     def tree(self, messages: Any, node: Node, path: str, below: str = "") -> None:
@@ -65,7 +72,7 @@ class Problems:
                 self._descend(message, node, at, path, below)
             elif id(node) not in self._broken:
                 place = at if isinstance(message, AtKey) else node
-                self.error(place, path, _without_secrets(str(message), node))
+                self.error(place, path, str(message))
 
     def _step(self, step: Any, inner: Any, node: Node, path: str, below: str) -> None:
         below = join(below, step)
@@ -92,10 +99,18 @@ class Problems:
         return tuple(sorted(problems, key=lambda p: (self._files.get(p.file, last), p.file, p.line, p.column)))
 
 
-def _without_secrets(message: str, node: Node) -> str:
-    """A secret read as a number or a boolean is no `Text`: take it out of the message here."""
-    if isinstance(node, Scalar):
-        for secret in node.secrets:
-            if secret.value:
-                message = message.replace(secret.value, f"${{{secret.name}}}")
-    return message
+def _without_secrets(message: str, at: Node | Entry) -> str:
+    """The message without the secrets of the place it is about. Short ones, which may be part of any word, are masked
+    where the message quotes the value; a number or a boolean is masked however it was written."""
+    node = at.node if isinstance(at, Entry) else at
+    held = secrets(node)
+    if not held:
+        return message
+    if isinstance(node, Scalar) and not isinstance(node.value, str):
+        value = str(node.value).lower()
+        for words in ("the number ", "the boolean ", "such as "):
+            message = message.replace(f"{words}{value}", f"{words}{node.shown}")
+    for secret in held:
+        if secret.value:
+            message = message.replace(f'"{secret.value}"', f'"${{{secret.name}}}"')
+    return Masker(held).mask(message)

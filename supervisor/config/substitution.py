@@ -30,6 +30,7 @@ class Substitution:
         self._problems = problems
         self._sections: dict[str, set[str]] = {}
         self._variables: dict[str, Secret] = {}
+        self._secrets: dict[Secret, None] = {}
         self.files: dict[str, bytes] = {}
 
     def apply(self, document: Document) -> None:
@@ -39,6 +40,10 @@ class Substitution:
             for step in steps:
                 path = join(path, step)
             self._scalar(scalar, key, str(steps[0]) if steps else "", path)
+
+    def secrets(self) -> tuple[Secret, ...]:
+        """Everything secret that was put in, of variables and of files."""
+        return tuple(self._secrets)
 
     def webhook_only(self) -> frozenset[str]:
         """Variables that nothing but `webhooks:` refers to: commands never inherit them."""
@@ -161,4 +166,6 @@ class Substitution:
                 "masked where it stands only, not in messages; name a variable that is no secret in "
                 "runtime.publicVariables",
             )
-        return Secret(name, value)
+        secret = Secret(name, value)
+        self._secrets[secret] = None
+        return secret
