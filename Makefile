@@ -1,8 +1,6 @@
 # GNU make 3.81 is enough. `make` alone lists the targets.
 VENV ?= .venv
 PY = $(VENV)/bin/python
-# what `make bench` runs: the modules of bench/ that can be started, but not the one that takes hours
-BENCHES = $(filter-out soak,$(basename $(notdir $(sort $(shell grep -l __main__ bench/*.py)))))
 CONFIG ?= config.yaml
 SOAK ?= 2h
 
@@ -17,7 +15,7 @@ help:
 	@echo "make lint       ruff, its formatter, the import contracts"
 	@echo "make types      mypy --strict"
 	@echo "make audit      known holes in the locked packages (asks PyPI)"
-	@echo "make bench      the benchmarks; bench-full with big databases (BENCH_FULL=1 for each)"
+	@echo "make bench      the benchmarks and the table of budgets, 5 minutes; bench-full: longer and more, 20 minutes"
 	@echo "make soak       load, faults and invariants together for SOAK=$(SOAK)"
 	@echo "make wheel      the wheel, into dist/"
 	@echo "make lock       write the locks in deploy/ anew (needs uv)"
@@ -59,7 +57,7 @@ audit: dev
 	$(VENV)/bin/pip-audit --require-hashes --disable-pip -r deploy/requirements.txt
 
 bench: dev
-	@for name in $(BENCHES); do echo "--- $$name"; $(PY) -m bench.$$name $(ARGS) || exit 1; done
+	$(PY) -m bench.report --json build/bench.json $(ARGS)
 
 bench-full: dev
 	@BENCH_FULL=1 $(MAKE) --no-print-directory bench

@@ -1,67 +1,81 @@
-"""CPU per check of the pool, over the floor: `python -m bench.pool [checks]`. User + system of all processes.
+"""CPU per check of the pool alone, over floors: `python -m bench.pool`. User + system of all processes, 20 workers.
 
-floor     os.posix_spawn + waitpid of /bin/true from one process, no pipes, no session
-command   the same program as a check, with pipes, session, deadline, verdict through the pool
-noop      a check that does nothing: what the pool, the worker's loop and a result cost
+command       `/bin/true` as a check: pipes, session, deadline and verdict through the pool; nothing is stored
+empty         a check that does nothing: what the pool, the worker's loop and a result cost
+floors        os.posix_spawn + waitpid of /bin/true from one process; a byte to another process and back over two pipes
+
+`delay` is from when a check was due until its worker took it, at a steady rate.
 """
 
 from __future__ import annotations
 
 import os
-import resource
+import statistics
+import subprocess
 import sys
 import time
-from pathlib import Path
 
+from bench.floors import cpu_us
+from bench.proc import cpu_s, live_cpu_s, own_cpu_s, pss_mb
+from bench.rows import FULL, Row, options, quantile, save
 from supervisor.checkers.command.settings import CommandSettings
 from supervisor.expect.spec import CommandExpect, HttpExpect
 from supervisor.model import ResolvedTarget
 from tests.make import make_target
 from tests.pool.driver import Driver, driven
 
-TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-WORKERS = 20
-TARGETS = 1000
+WORKERS, TARGETS = 20, 1000
 
 
-def own_cpu_s() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+def empty_targets(number: int) -> list[ResolvedTarget]:
+    """Targets of the type in bench/noop.py."""
+    return [make_target(id=f"n{i}", type="noop", settings=None, expect=HttpExpect()) for i in range(number)]
 
 
-def worker_cpu_s(pids: list[int]) -> float:
-    """Of the workers and of their commands that were waited for."""
-    total = 0.0
-    for pid in pids:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        total += sum(int(value) for value in fields[11:15]) * TICK_S
-    return total
+class Echo:
+    """A process that sends back each byte it gets: the least that work for another process can cost."""
+
+    _SCRIPT = "import os\nwhile os.read(0, 1): os.write(1, b'x')"
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-c", self._SCRIPT]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._there, self._back = self._process.stdin.fileno(), self._process.stdout.fileno()
+
+    def ask(self) -> None:
+        """One round trip."""
+        os.write(self._there, b"x")
+        os.read(self._back, 1)
+
+    def us(self, count: int) -> float:
+        """CPU of both processes for one round trip."""
+        self.ask()  # it has started
+        before = own_cpu_s() + live_cpu_s(self._process.pid)
+        for _ in range(count):
+            self.ask()
+        return (own_cpu_s() + live_cpu_s(self._process.pid) - before) / count * 1e6
+
+    def close(self) -> None:
+        """End it."""
+        self._process.communicate()
 
 
-def floor_us(count: int) -> float:
-    begun = own_cpu_s()
-    for _ in range(count):
-        os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)
-    return (own_cpu_s() - begun) / count * 1e6
-
-
-def saturated_us(driver: Driver, targets: list[ResolvedTarget], count: int) -> tuple[float, float, float]:
-    """(CPU per check, checks per second, of which the supervisor) with as many checks as the pool takes."""
-    pids = [stat.pid for stat in driver.pool.stats().workers]
-    before = own_cpu_s(), worker_cpu_s(pids), time.monotonic()
-    ids = driver.add(*(targets[i % len(targets)] for i in range(count)))
-    last = ids[-1]
+def saturated(driver: Driver, targets: list[ResolvedTarget], count: int) -> Row:
+    """As many checks as the pool takes."""
+    before = cpu_s(os.getpid()), own_cpu_s(), time.monotonic()
+    last = driver.add(*(targets[i % len(targets)] for i in range(count)))[-1]
     while len(driver.freed) < last:
         driver.turn()
-    after = own_cpu_s(), worker_cpu_s(pids), time.monotonic()
-    own, workers, wall = (b - a for a, b in zip(before, after, strict=True))
-    return (own + workers) / count * 1e6, count / wall, own / count * 1e6
+    after = cpu_s(os.getpid()), own_cpu_s(), time.monotonic()
+    used, own, wall = (b - a for a, b in zip(before, after, strict=True))
+    return {"us": used / count * 1e6, "per_s": count / wall, "supervisor_us": own / count * 1e6}
 
 
-def paced_us(driver: Driver, targets: list[ResolvedTarget], per_s: float, seconds: float) -> tuple[float, float, float]:
-    """(CPU per check, median and 99th percentile of the delay in ms) at a steady rate."""
-    pids = [stat.pid for stat in driver.pool.stats().workers]
-    before, first = own_cpu_s() + worker_cpu_s(pids), len(driver.finished)
+def paced(driver: Driver, targets: list[ResolvedTarget], per_s: float, seconds: float) -> Row:
+    """At a steady rate."""
+    before, first = cpu_s(os.getpid()), len(driver.finished)
     count = int(per_s * seconds)
     start = time.monotonic()
     for i in range(count):
@@ -71,37 +85,52 @@ def paced_us(driver: Driver, targets: list[ResolvedTarget], per_s: float, second
         driver.add(targets[i % len(targets)])
     while len(driver.freed) < first + count:
         driver.turn()
-    delays = sorted(finished.queued_s * 1000 for _, finished in driver.finished[first:])
-    used = own_cpu_s() + worker_cpu_s(pids) - before
-    return used / count * 1e6, delays[len(delays) // 2], delays[int(len(delays) * 0.99)]
+    used = cpu_s(os.getpid()) - before
+    delays = [finished.queued_s * 1000 for _, finished in driver.finished[first:]]
+    return {
+        "us": used / count * 1e6, "per_s": per_s,
+        "delay_p50_ms": quantile(delays, 0.5), "delay_p99_ms": quantile(delays, 0.99),
+    }  # fmt: skip
 
 
-def pss_mb(pid: int) -> float:
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
-
-
-def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 3000
-    noops = [make_target(id=f"n{i}", type="noop", settings=None, expect=HttpExpect()) for i in range(TARGETS)]
+def measured(count: int, seconds: float) -> list[Row]:
+    """All rows."""
+    empty = empty_targets(TARGETS)
     trues = [
         make_target(id=f"t{i}", type="command", settings=CommandSettings("/bin/true"), expect=CommandExpect())
         for i in range(TARGETS)
     ]
+    echo = Echo()
+    trip_us = statistics.median(echo.us(count) for _ in range(5))
+    echo.close()
+    spawn_us = cpu_us(lambda: os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0), count // 3)
+    rows: list[Row] = [
+        {"name": "floor command, posix_spawn", "us": spawn_us},
+        {"name": "floor empty, pipe", "us": trip_us},
+    ]
     with driven(WORKERS, registry="bench.noop") as driver:
-        print(f"floor            {floor_us(count // 3):7.0f} µs")
-        used, rate, parent = saturated_us(driver, trues, count)
-        print(f"command          {used:7.0f} µs, {rate:6.0f} /s, of which supervisor {parent:.0f} µs")
-        used, rate, parent = saturated_us(driver, noops, count * 5)
-        print(f"noop             {used:7.0f} µs, {rate:6.0f} /s, of which supervisor {parent:.0f} µs")
-        for per_s in (100, 1000):
-            used, median, worst = paced_us(driver, noops, per_s, 5)
-            print(f"noop at {per_s:4}/s   {used:7.0f} µs, delay p50 {median:.2f} ms, p99 {worst:.2f} ms")
-        used, median, worst = paced_us(driver, trues, 200, 5)
-        print(f"command at 200/s {used:7.0f} µs, delay p50 {median:.2f} ms, p99 {worst:.2f} ms")
+        rows += [
+            {"name": "command, saturated", **saturated(driver, trues, count)},
+            {"name": "empty, saturated", **saturated(driver, empty, count * 5)},
+            {"name": "empty, 100/s", **paced(driver, empty, 100, seconds)},
+            {"name": "empty, 1,000/s", **paced(driver, empty, 1000, seconds)},
+            {"name": "command, 200/s", **paced(driver, trues, 200, seconds)},
+        ]
         sizes = [pss_mb(stat.pid) for stat in driver.pool.stats().workers]
-        mean, own = sum(sizes) / len(sizes), pss_mb(os.getpid())
-        print(f"PSS of a worker  {mean:7.1f} MB, largest {max(sizes):.1f} MB; own {own:.1f}")
+    rows.append({"name": "memory of a worker", "worker_mb": statistics.median(sizes), "largest_mb": max(sizes)})
+    return rows
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("--checks", type=int, default=6000 if FULL else 3000)
+    parser.add_argument("--seconds", type=float, default=5 if FULL else 3, help="at each steady rate")
+    given = parser.parse_args()
+    rows = measured(given.checks, given.seconds)
+    for row in rows:
+        figures = [f"{field} {value:,.2f}" for field, value in row.items() if field != "name"]
+        print(f"{row['name']:<28} {', '.join(figures)}")
+    save(given.json, rows)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
-"""What /proc says of a program: CPU and memory of a process and everything below it."""
+"""What the kernel says of a program: CPU and memory of a process and everything below it; and which machine this is."""
 
 from __future__ import annotations
 
 import os
+import platform
+import resource
+import time
 from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
@@ -16,8 +19,7 @@ def family(pid: int) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):  # it ended meanwhile
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                children[int(fields[1])].append(int(entry.name))
+                children[int(_stat(int(entry.name))[1])].append(int(entry.name))
     found, waiting = [pid], [pid]
     while waiting:
         below = children[waiting.pop()]
@@ -27,13 +29,32 @@ def family(pid: int) -> list[int]:
 
 
 def cpu_s(pid: int) -> float:
-    """User and system seconds of the whole family, with what it has waited for."""
+    """User and system seconds of the whole family, with what it has waited for: ended commands count."""
     total = 0.0
     for one in family(pid):
         with suppress(OSError):  # it ended meanwhile: its parent has its time
-            fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
-            total += sum(int(value) for value in fields[11:15]) * TICK_S
+            total += live_cpu_s(one)
     return total
+
+
+def live_cpu_s(pid: int) -> float:
+    """User and system seconds of one living process and of the children it has waited for.
+
+    Its own are read from its CPU clock, to the nanosecond (clock_getcpuclockid(3)): /proc rounds each process down to
+    10 ms, and a worker of a few checks a second uses less. Ended children stand in /proc only, as one sum.
+    """
+    return time.clock_gettime(~pid << 3 | 2) + sum(int(value) for value in _stat(pid)[13:15]) * TICK_S
+
+
+def own_cpu_s() -> float:
+    """User and system seconds of this process and of the children it has waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat from the third on: index 0 is the state, 1 the parent, 13 and 14 the children."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def pss_mb(pid: int) -> float:
@@ -43,3 +64,21 @@ def pss_mb(pid: int) -> float:
             if line.startswith("Pss:"):
                 return int(line.split()[1]) / 1024
     return 0.0
+
+
+def machine() -> dict[str, str | int | float]:
+    """Which machine this is, and how busy it is now."""
+    cpu = "unknown"
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            cpu = line.partition(":")[2].strip()
+    debian = Path("/etc/debian_version")
+    return {
+        "cpu": cpu,
+        "cores": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+        "debian": debian.read_text().strip() if debian.exists() else "no",
+        "python": platform.python_version(),
+        "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "load_before": round(os.getloadavg()[0], 2),
+    }

@@ -1,19 +1,21 @@
-"""CPU per request of the web app beside a floor (B8 - B10, B15): `python -m bench.web [--targets 1000 --targets 5000]`.
+"""What the web app's answers cost beside a floor (B8 - B10, B15): `python -m bench.web`.
 
-Each database comes from bench.store.generate: 90 days, `--results` in all (10 million take minutes and 1 GB to make).
-The application is called in this process, without a socket. Where the figure is of an answer made anew, a third of
-the targets got a new result before (`all rows`, `/targets` and `/metrics`: all of them), as with a supervisor that
-checks every 30 s. The floors are measured in the same run, on the same rows and bytes:
+The databases are those of bench/generate.py: a week of results (10 million of 1,000 targets), and one that was begun an
+hour ago. The application is called in this process, without a socket; CPU of one request. Where the figure is of an
+answer made anew, a third of the targets got a new result before, as with a supervisor that checks every 30 s (`all
+rows`, `/targets` and `/metrics`: all of them). The floors are measured in the same run, on the same rows and bytes:
 
 page            one SELECT of `meta` and of the highest version (served); a SELECT of the rows and gzip of the page
 /targets        a SELECT of the rows, json.dumps and gzip of the same answer (uncached); the fingerprint (cached)
 target page     the SELECTs of the same rows
 /metrics        a SELECT of the rows and gzip of the same answer
+
+Last, `checkvisor web` as users start it, while results come in: four clients load the page as fast as they can, then 50
+times a second. Wall time of each request, those that waited for a page being made included.
 """
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 import sqlite3
@@ -22,7 +24,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,12 +31,14 @@ from typing import Any, TypeVar
 from flask import Flask
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
-from bench.store import generate
+from bench.generate import database, small_database
+from bench.rows import FULL, Row, options, quantile, save
+from bench.served import served_row
+from supervisor import serving
 from supervisor.store.connect import FILE_NAME
 from supervisor.store.read import DAY_MS, HOUR_MS
-from webui import cache, create_app, settings, warm
+from webui import cache, create_app, warm
 
-DAYS = 90
 NEXT_MS = 11_000  # a step of the clock that makes every kept answer old
 
 _ROWS = """
@@ -54,22 +57,6 @@ AGAIN = object()  # what a floor gives that had to prepare itself
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One line of the table. `floor_ms` is what its floor took in the same run."""
-
-    targets: int
-    name: str
-    p50_ms: float
-    worst_ms: float
-    floor_ms: float
-    packed_bytes: int
-
-    @property
-    def ratio(self) -> float:
-        return self.p50_ms / self.floor_ms
-
-
 def cpu_ms(do: Callable[[], T]) -> tuple[float, T]:
     """CPU time of a call, and its answer."""
     begun = time.process_time()
@@ -80,8 +67,8 @@ def cpu_ms(do: Callable[[], T]) -> tuple[float, T]:
 class Bench:
     """One database with a writer beside it, the application over it, and a clock that the bench moves."""
 
-    def __init__(self, path: Path, targets: int, repeat: int) -> None:
-        self.path, self.targets, self.repeat = path, targets, repeat
+    def __init__(self, label: str, path: Path, targets: int, repeat: int) -> None:
+        self.label, self.path, self.targets, self.repeat = label, path, targets, repeat
         self.raw = sqlite3.connect(path, isolation_level=None)  # keeps the WAL index there, as the supervisor does
         self.raw.execute("PRAGMA synchronous=OFF")
         (beat,) = self.raw.execute("SELECT value FROM meta WHERE key = 'heartbeat_at'").fetchone()
@@ -91,7 +78,7 @@ class Bench:
         self.app = self.make_app()
 
     def make_app(self) -> Flask:
-        return create_app(settings.make(database=str(self.path)), now_ms=lambda: self.now_ms)
+        return create_app(serving.make(database=str(self.path)), now_ms=lambda: self.now_ms)
 
     def close(self) -> None:
         self.app.extensions["checkvisor"].close()
@@ -115,13 +102,13 @@ class Bench:
         return body
 
     def figure(
-        self, name: str, path: str, floor: Callable[[bytes], object], *, every: int = 0, start: str = ""
-    ) -> Figure:
-        """Measure one request and its floor in turns. `every`: new results before each; `start`: a new process before
-        each, "cold" or "warm" (after the work of warm.py)."""
+        self, name: str, path: str, floor: Callable[[bytes], object], *, every: int = 0, start: str = "", times: int = 1
+    ) -> Row:
+        """Measure one request and its floor in turns, `times` as often as the others. `every`: new results before each;
+        `start`: a new process before each, "cold" or "warm" (after the work of warm.py)."""
         took, floors, body = [], [], self.get(path)
         warm.settle()  # as in a worker of the server
-        for _ in range(self.repeat):
+        for _ in range(max(3, self.repeat // 3) if start else self.repeat * times):
             app = self.make_app() if start else self.app
             if start == "warm":
                 app.extensions["warmer"].prepare()
@@ -137,23 +124,24 @@ class Bench:
             if answer is AGAIN:
                 spent, _ = cpu_ms(partial(floor, plain))
             floors.append(spent)
-        return Figure(self.targets, name, statistics.median(took), max(took), statistics.median(floors), len(body))
+        p50_ms, floor_ms = statistics.median(took), statistics.median(floors)
+        return {
+            "name": f"{self.label}, {name}", "p50_ms": p50_ms, "p99_ms": quantile(took, 0.99), "worst_ms": max(took),
+            "floor_ms": floor_ms, "ratio": p50_ms / floor_ms, "gzip_kb": len(body) / 1024,
+        }  # fmt: skip
 
     def rows(self) -> list[Any]:
         return self.raw.execute(_ROWS).fetchall()
 
-    def figures(self) -> Iterator[Figure]:
-        """All lines of the table for this database."""
+    def figures(self, *, everything: bool = True) -> Iterator[Row]:
+        """All lines of the table for this database, or those that are compared with a big one."""
         key, number = self.raw.execute("SELECT key, id FROM targets ORDER BY id LIMIT 1 OFFSET 7").fetchone()
 
         def small(_: bytes) -> object:
             return self.raw.execute("SELECT key, value, (SELECT max(version) FROM target_states) FROM meta").fetchall()
 
-        def page(plain: bytes) -> object:
-            return self.rows(), gzip.compress(plain, cache.PAGE_LEVEL)
-
         def first(plain: bytes) -> object:
-            return page(plain), self.raw.execute(_ALL_DAYS, (DAY_MS,)).fetchall()
+            return self.as_page(plain), self.raw.execute(_ALL_DAYS, (DAY_MS,)).fetchall()
 
         def of_target(_: bytes) -> object:
             return [self.raw.execute(_DAYS, (number, step)).fetchall() for step in (HOUR_MS, DAY_MS)]
@@ -161,16 +149,22 @@ class Bench:
         def light(plain: bytes) -> object:
             return self.rows(), gzip.compress(plain, cache.LIGHT_LEVEL)
 
-        yield self.figure("page served", "/", small)
-        yield self.figure("page rebuilt", "/", page, every=3)
-        yield self.figure("page rebuilt, all rows", "/", page, every=1)
-        yield self.figure("page, first of a process", "/", first, every=3, start="cold")
-        yield self.figure("page, first after warm.py", "/", page, every=3, start="warm")
-        yield self.figure("/api/v1/summary", "/api/v1/summary", small)
+        yield self.figure("page rebuilt", "/", self.as_page, every=3)
         yield self.figure("/api/v1/targets uncached", "/api/v1/targets", self.as_json, every=1)
-        yield self.figure("/api/v1/targets cached", "/api/v1/targets", small)
-        yield self.figure("target page", f"/targets/{key}", of_target)
+        yield self.figure("target page", f"/targets/{key}", of_target, times=3)
+        if not everything:
+            return
+        yield self.figure("page served", "/", small, times=10)
+        yield self.figure("page rebuilt, all rows", "/", self.as_page, every=1)
+        yield self.figure("page, first of a process", "/", first, every=3, start="cold")
+        yield self.figure("page, first after warm.py", "/", self.as_page, every=3, start="warm")
+        yield self.figure("/api/v1/summary", "/api/v1/summary", small, times=10)
+        yield self.figure("/api/v1/targets cached", "/api/v1/targets", small, times=10)
         yield self.figure("/metrics", "/metrics", light, every=1)
+
+    def as_page(self, plain: bytes) -> object:
+        """The floor of the page."""
+        return self.rows(), gzip.compress(plain, cache.PAGE_LEVEL)
 
     def as_json(self, plain: bytes) -> object:
         """The floor of `/targets`. What the answer holds is parsed once, outside of the figure."""
@@ -184,39 +178,40 @@ class Bench:
 # --- the command line ------------------------------------------------------------------------------------------------
 
 
-def line(one: Figure) -> str:
+def show(row: Row) -> None:
     """One line of the table."""
-    return (
-        f"{one.targets:7} {one.name:26} {one.p50_ms:9.2f} {one.worst_ms:9.2f} {one.floor_ms:9.2f} {one.ratio:6.1f}"
-        f" {one.packed_bytes / 1024:8.1f}"
+    floor = f"{row['floor_ms']:9.2f} {row['ratio']:6.1f}" if "floor_ms" in row else " " * 16
+    print(
+        f"{row['name']:<46} {row['p50_ms']:9.2f} {row['p99_ms']:9.2f} {row['worst_ms']:9.2f} {floor}"
+        f" {row['gzip_kb']:8.1f}",
+        flush=True,
     )
 
 
 def main() -> None:
-    """Make the databases, print the table, write the JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--targets", type=int, action="append", help="of one database; may be repeated")
-    parser.add_argument("--results", type=int, default=200_000, help="in each database; the budgets are for 10 million")
-    parser.add_argument("--repeat", type=int, default=15, help="how often each request is measured")
-    parser.add_argument("--keep", type=Path, help="a directory for the databases: made once, used again")
-    parser.add_argument("--json", type=Path, help="write the figures there")
+    """Make the databases if need be, print the table, write the JSON."""
+    parser = options(__doc__)
+    parser.add_argument("--repeat", type=int, default=25 if FULL else 9, help="how often each request is measured")
+    parser.add_argument("--databases", type=Path, help="a directory for the databases: made once, used again")
     given = parser.parse_args()
-    found: list[Figure] = []
-    print(f"{'targets':>7} {'CPU ms per request':26} {'p50':>9} {'worst':>9} {'floor':>9} {'ratio':>6} {'KB gzip':>8}")
-    with tempfile.TemporaryDirectory() as temporary:
-        for targets in given.targets or (1000, 5000):
-            directory = (given.keep or Path(temporary)) / f"{targets}-{given.results}"
-            directory.mkdir(parents=True, exist_ok=True)
-            path = directory / FILE_NAME
-            if not path.exists():
-                generate(path, targets, DAYS, DAYS * 86_400 * targets / given.results)
-            with closing(Bench(path, targets, given.repeat)) as bench:
-                for one in bench.figures():
-                    found.append(one)
-                    print(line(one), flush=True)
-    if given.json:
-        figures = [{**asdict(one), "ratio": one.ratio, "results": given.results} for one in found]
-        given.json.write_text(json.dumps(figures, indent=1) + "\n")
+    rows: list[Row] = []
+    print(f"{'ms per request':<46} {'p50':>9} {'p99':>9} {'worst':>9} {'floor':>9} {'ratio':>6} {'KB gzip':>8}")
+    with tempfile.TemporaryDirectory(prefix="checkvisor-bench-") as temporary:
+        folder = given.databases or Path(temporary)
+        big = database(folder, 1000) / FILE_NAME
+        for label, file, targets in (
+            ("1,000 targets", big, 1000),
+            ("5,000 targets", database(folder, 5000) / FILE_NAME, 5000),
+            ("1,000 targets, new", small_database(folder, 1000) / FILE_NAME, 1000),
+        ):
+            with closing(Bench(label, file, targets, given.repeat)) as bench:
+                for row in bench.figures(everything="new" not in label):
+                    rows.append(row)
+                    show(row)
+        for name, per_s in (("over HTTP, 4 clients", None), ("over HTTP, 50/s", 50.0)):
+            rows.append(served_row(f"1,000 targets, page {name}", big, 30 if FULL else 12, per_s))
+            show(rows[-1])
+    save(given.json, rows)
 
 
 if __name__ == "__main__":

@@ -1,23 +1,24 @@
-"""B14: webhook deliveries per second over 1,000 streams to a fast local receiver, order kept.
+"""Webhook deliveries a second over 1,000 streams, order kept (B14): `python -m bench.webhooks`.
 
-    python -m bench.webhooks [--streams 1000] [--events 5]
+The receiver is fast, on this machine, a process of its own. Events are accepted and stored first (their time is told
+apart), then delivered: signed, each outcome committed with synchronous=FULL before the next event of its stream. In a
+second run another receiver that answers after 9 s shares the threads, as in production.
 
-The receiver is a process of its own. Events are accepted and stored first (their time is told apart), then delivered:
-signed, each outcome committed with synchronous=FULL before the next event of its stream. A second receiver that answers
-after 9 s shares the threads, as in production.
+Floor: one client that sends the same number of bytes over raw sockets, one after the other, and stores nothing.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import multiprocessing
 import socket
 import tempfile
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from bench.rows import FULL, Row, options, save
 from supervisor.model import EventDraft, Item, ResolvedTarget, WebhookEndpoint
 from supervisor.state import initial
 from supervisor.store.connect import FILE_NAME, Reader
@@ -73,7 +74,7 @@ def hold(pipe: Connection) -> None:
 class Server:
     """One of the two above, in its process."""
 
-    def __init__(self, work: object) -> None:
+    def __init__(self, work: Callable[[Connection], None]) -> None:
         self.pipe, theirs = multiprocessing.Pipe()
         self.process = multiprocessing.Process(target=work, args=(theirs,))
         self.process.start()
@@ -99,7 +100,7 @@ def accept(hooks: Webhooks, writer: Writer, targets: tuple[ResolvedTarget, ...],
     return (time.perf_counter() - started) / (events * len(targets)) * 1e6
 
 
-def measure(directory: Path, streams: int, events: int, urls: list[str]) -> None:
+def measure(directory: Path, streams: int, events: int, urls: list[str]) -> Row:
     """One run over a fresh database."""
     endpoints = tuple(WebhookEndpoint(f"e{place}", url, secrets=(SECRET,)) for place, url in enumerate(urls))
     names = tuple(endpoint.name for endpoint in endpoints)
@@ -120,32 +121,61 @@ def measure(directory: Path, streams: int, events: int, urls: list[str]) -> None
     while hooks.stats().endpoints[0].pending:
         time.sleep(0.01)
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
-    total = streams * events
-    print(
-        f"{len(urls)} endpoint(s): accept {cost_us:.0f} µs an event; {total} deliveries in {seconds:.2f} s"
-        f" = {total / seconds:.0f}/s, {cpu / total * 1e6:.0f} µs CPU each"
-    )
     hooks.stop(0)
     writer.flush_and_stop(10)
     reader.close()
+    total = streams * events
+    return {
+        "name": "one receiver" if len(urls) == 1 else "beside a slow receiver", "deliveries": total,
+        "per_s": total / seconds, "us": cpu / total * 1e6, "accept_us": cost_us,
+    }  # fmt: skip
+
+
+def check_order(ids: list[str], total: int) -> None:
+    """Every event arrived once, those of a stream in their order."""
+    last: dict[str, int] = {}
+    for event_id in ids:
+        stream, _, seq = event_id.partition(":")
+        if int(seq) != last.get(stream, 0) + 1:
+            raise SystemExit(f"{event_id} came after {last.get(stream)}")
+        last[stream] = int(seq)
+    if sum(last.values()) != total:
+        raise SystemExit(f"{sum(last.values())} events arrived, {total} were sent")
+
+
+def floor(count: int) -> Row:
+    """Plain posts in a row, of about the size of an event."""
+    server = Server(receive)
+    port = int(server.url.rpartition(":")[2].strip("/"))
+    started, cpu = time.perf_counter(), time.process_time()
+    for number in range(count):
+        with socket.create_connection(("127.0.0.1", port)) as sock:
+            head = f"POST / HTTP/1.1\r\nwebhook-id: floor:t:{number + 1}\r\nContent-Length: 800\r\n\r\n"
+            sock.sendall(head.encode() + b" " * 799 + b"}")
+            while sock.recv(65536):
+                pass
+    seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+    check_order(server.stop(), count)
+    return {"name": "floor, raw sockets", "per_s": count / seconds, "us": cpu / count * 1e6}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("--streams", type=int, default=1000)
-    parser.add_argument("--events", type=int, default=5)
-    options = parser.parse_args()
+    parser.add_argument("--events", type=int, default=10 if FULL else 4, help="of each stream")
+    given = parser.parse_args()
+    total = given.streams * given.events
+    rows = [floor(total)]
     for slow_too in (False, True):
         servers = [Server(receive)] + ([Server(hold)] if slow_too else [])
         with tempfile.TemporaryDirectory() as directory:
-            measure(Path(directory), options.streams, options.events, [server.url for server in servers])
+            rows.append(measure(Path(directory), given.streams, given.events, [server.url for server in servers]))
         ids, *_ = [server.stop() for server in servers]
-        last: dict[str, int] = {}
-        for event_id in ids:
-            stream, _, seq = event_id.partition(":")
-            assert int(seq) == last.get(stream, 0) + 1, f"{event_id} after {last.get(stream)}"
-            last[stream] = int(seq)
-        assert sum(last.values()) == options.streams * options.events
+        check_order(ids, total)
+    for row in rows:
+        accepted = f", accept {row['accept_us']:.0f} us an event" if "accept_us" in row else ""
+        print(f"{row['name']:<24} {row['per_s']:8,.0f} a second, {row['us']:6.0f} us of CPU each{accepted}")
+    save(given.json, rows)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 tar -cf - --exclude=__pycache__ --exclude='*.egg-info' \
-    supervisor webui deploy docs tests setup.cfg pyproject.toml MANIFEST.in Makefile README.md CHANGELOG.md LICENSE config.yaml \
+    supervisor webui deploy docs tests bench setup.cfg pyproject.toml MANIFEST.in Makefile README.md CHANGELOG.md LICENSE config.yaml \
     | tar -xf - -C "$copy"
 "$python" -m build --no-isolation --outdir "$out" "$copy" > "$copy/build.log" 2>&1 || { cat "$copy/build.log" >&2; exit 1; }
 tail -n 1 "$copy/build.log"
