@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from supervisor.config import scalars
+from supervisor.config import scalars, syntax
 from supervisor.config.nodes import Document, Entry, Mapping, Node, Scalar, Sequence, join
 from supervisor.config.problems import Problems
 from supervisor.text import cut
@@ -31,8 +31,10 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "map": (dict,),
     "seq": (list,),
 }
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_UTF_32 = (b"\xff\xfe\0\0", b"\0\0\xfe\xff")
 _PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
-_NO_BREAK_SPACE = "\u00a0"
+_VARIABLE = re.compile(r"(?<!\$)\$\{(file:[^}]+|[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?)\}")
 
 
 class _Stop(Exception):  # noqa: N818 - it ends the reading of one file, it is no error of ours
@@ -76,7 +78,9 @@ class Reader:
 def _decode(content: bytes) -> str:
     if len(content) > MAX_FILE_BYTES:
         raise _Stop(1, 1, f"the file has {len(content):,} bytes; at most {MAX_FILE_BYTES:,} are read: split it")
-    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    if (0 in content[:4] and content[:2] not in _UTF_16) or content[:4] in _UTF_32:
+        raise _Stop(1, 1, "the file looks like UTF-16 or UTF-32: save it in UTF-8")
+    encoding = "utf-16" if content[:2] in _UTF_16 else "utf-8-sig"
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError as exc:
@@ -138,9 +142,8 @@ class _Parse:
             raise _Stop(1, 1, "the file is empty: it needs at least `targets:`")
         if not isinstance(root, Mapping):
             what = "a list" if isinstance(root, Sequence) else "a text"
-            hint = (
-                ", and a no-break space (U+00A0): replace it by a plain space" if _NO_BREAK_SPACE in self.text else ""
-            )
+            odd = syntax.odd(self.text)
+            hint = f", and {odd[1]}" if odd is not None else ""
             raise _Stop(root.line, root.column, f"the file holds {what}, expected sections such as `targets:`{hint}")
         self.document.root = root
         return self.document
@@ -186,6 +189,8 @@ class _Parse:
         if is_plain and type(value) is int and scalars.looks_octal(event.value):
             octal = f"0o{event.value.lstrip('+-0')}"
             message = f"{event.value} is read as {value}, not as an octal number: write {octal} or quote it"
+            if "8" in octal or "9" in octal:
+                message = f"{event.value} is read as {value}: write {value} or quote it"
             self.problems.warning(node, self._path(), message)
         if "$" in event.value:
             key = frame.key[0] if frame is not None and frame.key else ""
@@ -265,6 +270,9 @@ class _Parse:
             message = f"the key stands twice: first in line {earlier.line}, again in line {line}; remove one"
             self.problems.error_at(self.file, line, column, join(self._path(), text), message)
         frame.key = (text, line, column)
+        if "${" in text and (found := _VARIABLE.search(text)):
+            message = f"{cut(found.group(), 60)} in a key: variables are put into values only: this key stays as it is"
+            self.problems.warning(Scalar(text, self.file, line, column), self._path(), message)
 
     def _attach(self, node: Node, anchor: str | None) -> None:
         if anchor:
@@ -340,48 +348,5 @@ class _Parse:
         return path
 
     def _syntax(self, exc: yaml.MarkedYAMLError) -> _Stop:
-        mark = exc.problem_mark or exc.context_mark
-        if "nesting depth" in str(exc.problem) and mark is not None:
-            return _Stop(mark.line + 1, mark.column + 1, f"nested more than {MAX_DEPTH} levels deep")
-        if "quoted scalar" in str(exc.context) and "end of stream" in str(exc.problem) and exc.context_mark is not None:
-            opened = exc.context_mark
-            return _Stop(opened.line + 1, opened.column + 1, "the quote that opens here is never closed", self._path())
-        line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
-        lines = self.text.split("\n")
-        source = lines[line - 1] if line <= len(lines) else ""
-        begun = exc.context_mark.line if exc.context_mark is not None else line - 1
-        if any(_NO_BREAK_SPACE in text for text in lines[begun:line]):
-            message = f"{exc.problem}: the line holds a no-break space (U+00A0): replace it by a plain space"
-            return _Stop(begun + 1, lines[begun].find(_NO_BREAK_SPACE) + 1 or 1, message, self._path())
-        return _Stop(line, column, _sentence(exc.problem or str(exc), source, column), self._path())
-
-
-def _sentence(problem: str, source: str, column: int) -> str:
-    """What libyaml says, with what most probably caused it and how to put it right."""
-    rest = source[column - 1 :]
-    if rest.startswith("\t") or (source[: column - 1].strip(" \t") == "" and "\t" in source[:column]):
-        return "a tab is used for indentation: YAML takes spaces only"
-    if "unknown escape" in problem:
-        return (
-            "an unknown escape in double quotes: write the value in single quotes, where a backslash is a backslash, "
-            "or double the backslash"
-        )
-    if "invalid Unicode" in problem:
-        return "an escape that is no character (half of a surrogate pair): write the character itself"
-    if rest[:1] in ("@", "`", "%"):
-        return f"a value can't begin with {rest[0]}: quote the value"
-    if "comment or line break" in problem:
-        return "text follows > or | in one line: quote the value if it begins with one of them"
-    if "sequence entries are not allowed" in problem:
-        return "a list can't begin behind a key: begin a new line for `- `, or write the list in brackets"
-    if "undefined tag handle" in problem or rest[:1] == "!":
-        return "a value that begins with ! is a tag: quote the value"
-    if "expected ',' or" in problem:
-        return f"{problem} in brackets: quote a value that holds one of , [ ] {{ }}, and close the brackets"
-    if "mapping values are not allowed" in problem:
-        return "a second `: ` in one line: quote the value, or begin a new line"
-    if "anchor" in problem or "alias" in problem:
-        return f"{problem}: quote the value if the text begins with & or *"
-    if "document start" in problem or "%" in source[:1]:
-        return f"{problem}: quote the value, or check the indentation"
-    return f"{problem}: quote the value, or check brackets and indentation here and in the line above"
+        line, column, message, below = syntax.told(exc, self.text, MAX_DEPTH)
+        return _Stop(line, column, message, self._path() if below else "")

@@ -21,6 +21,7 @@ from supervisor.text import cut
 DAY_S = 86400.0
 _UNITS_S = {"y": 365 * DAY_S, "w": 7 * DAY_S, "d": DAY_S, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION = re.compile("".join(rf"(?:(?P<{unit}>[0-9]+(?:\.[0-9]+)?){unit})?" for unit in _UNITS_S))
+_PART = re.compile(r"[0-9]+(?:\.[0-9]+)?[a-z]+")
 _DURATION_PATTERN = r"^(?!$)" + "".join(rf"([0-9]+(\.[0-9]+)?{unit})?" for unit in _UNITS_S) + "$"
 _LONGEST_S = 100 * 365 * DAY_S
 _SIZE = re.compile(r"([0-9]+) ?(B|KB|MB|GB)", re.IGNORECASE)
@@ -234,11 +235,15 @@ def _duration_hint(text: str) -> str:
     number = text.strip()
     if number.replace(".", "", 1).isdigit() and number.isascii():
         return "add the unit"
-    if text != text.strip() or " " in text:
-        return "write it without spaces"
     if number.startswith("-"):
         return "it can't be negative"
-    return ""
+    joined = "".join(text.split())
+    if joined != text and not math.isnan(duration_s(joined)):
+        return "write it without spaces"
+    parts = _PART.findall(text)
+    if parts and "".join(parts) == text and all(part.lstrip("0123456789.") in _UNITS_S for part in parts):
+        return "the larger unit stands first, as in 1m30s"
+    return f"the units are {', '.join(list(_UNITS_S)[:-1])} and ms" if number[:1].isdigit() and "-" not in number else ""
 
 
 class Size(Typed):

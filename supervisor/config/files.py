@@ -5,15 +5,16 @@ from __future__ import annotations
 import glob
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from supervisor.config import nodes
 from supervisor.config.document import Reader
-from supervisor.config.nodes import Document, Scalar, Sequence
+from supervisor.config.fields import found
+from supervisor.config.nodes import Document, Node, Scalar, Sequence
 from supervisor.config.problems import Problems
 from supervisor.config.substitution import Substitution
-from supervisor.config.watch import SUFFIXES, Digest, directory, includes, matching, read_file
+from supervisor.config.watch import SUFFIXES, Digest, directory, includes, matching, opened, read_file
 from supervisor.errors import CheckvisorError
 
 _MAX_FILES = 1000
@@ -48,7 +49,7 @@ class Files:
     def read(self, path: Path, environ: Mapping[str, str]) -> None:
         """Read the file or the directory, and what is included."""
         try:
-            files = directory(path) if path.is_dir() else [path]
+            files = self._directory(path) if path.is_dir() else [path]
         except OSError as exc:
             self._problems.error_at(str(path), 1, 1, "", f"the directory can't be read: {exc.strerror or exc}")
             return
@@ -57,6 +58,10 @@ class Files:
             self._problems.error_at(str(path), 1, 1, "", message)
         for file in files:
             self._file(file, environ)
+
+    def _directory(self, path: Path) -> list[Path]:
+        self._note_modes([path])
+        return directory(path)
 
     def _file(self, path: Path, environ: Mapping[str, str]) -> None:
         name = str(path)
@@ -85,39 +90,48 @@ class Files:
                     return
                 self._file(included, environ)
 
-    def _included(self, item: Scalar, where: str, document: Document, environ: Mapping[str, str]) -> list[Path]:
+    def _included(self, item: Node, where: str, document: Document, environ: Mapping[str, str]) -> list[Path]:
         asked = [place for place in document.dollars if place[0] is item]
         if asked:
             Substitution(environ, (), self._problems).apply(Document(document.file, document.root, asked))
-        if not isinstance(item.value, str) or not item.value or "\0" in item.value:
-            self._problems.error(item, where, "expected a file name or a pattern such as conf.d/*.yaml")
+        value = item.value if isinstance(item, Scalar) else None
+        if not isinstance(value, str) or not value or "\0" in value:
+            what = found(nodes.data(item))
+            self._problems.error(item, where, f"expected a file name or a pattern such as conf.d/*.yaml, found {what}")
             return []
         try:
-            found = matching(item.value, document.file)
+            matched = matching(value, document.file)
+            is_pattern = glob.has_magic(value)
+            self._note_modes({path.parent for path in matched if is_pattern})
+            self._note_modes({path for path in matched if path.is_dir()})
+            files = opened(matched)
         except OSError as exc:
-            self._problems.error(item, where, f"{item.value} can't be read: {exc.strerror or exc}")
+            self._problems.error(item, where, f"{value} can't be read: {exc.strerror or exc}")
             return []
-        if not found and glob.has_magic(item.value):
-            self._problems.warning(item, where, f"no file matches {item.value}")
-        elif not found and not (Path(document.file).parent / item.value).is_dir():
-            self._problems.error(item, where, f"there is no file {item.value}")
-        return found
+        if not files and is_pattern:
+            self._problems.warning(item, where, f"no file matches {value}")
+        elif not matched:
+            self._problems.error(item, where, f"there is no file {value}")
+        return files
+
+    def _note_modes(self, directories: Iterable[Path]) -> None:
+        """Whoever may put files into one of these changes the configuration."""
+        self.modes += [(str(path), path.stat()) for path in sorted(directories)]
 
 
 def check_permissions(files: Files, has_commands: bool, insecure: bool, problems: Problems) -> None:
     """Who may write the configuration may run commands as the supervisor's user: refuse what everybody may write."""
     for name, status in files.modes:
         at = Scalar(None, name, 1, 1)
+        what = "put files into this directory" if stat.S_ISDIR(status.st_mode) else "change this file"
         if status.st_mode & stat.S_IWOTH:
-            message = f"every user may change this file, and it can run commands: chmod o-w {name}"
+            message = f"every user may {what}, and it can run commands: chmod o-w {name}"
             refused = has_commands
         elif status.st_mode & stat.S_IWGRP:
-            message = f"the group {status.st_gid} may change this file: chmod g-w {name}"
+            message = f"the group {status.st_gid} may {what}: chmod g-w {name}"
             refused = has_commands and os.geteuid() == 0
             if refused:
-                message = (
-                    f"the group {status.st_gid} may change this file, and it runs commands as root: chmod g-w {name}"
-                )
+                message = f"the group {status.st_gid} may {what}, and it runs commands as root: chmod g-w {name}"
         else:
             continue
         if refused and not insecure:

@@ -256,7 +256,8 @@ class Moment(Typed):
         try:
             return datetime.fromisoformat(str(value))
         except ValueError as exc:
-            raise self.wrong(value, str(exc)) from exc
+            hint = "the offset must be less than 24 hours" if "offset" in str(exc) else str(exc)
+            raise self.wrong(value, hint) from exc
 
 
 class MaintenanceSchema(Strict):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from supervisor.config.nodes import Entry, Mapping, Node, find, join
 from supervisor.config.nodes import Sequence as List
@@ -86,13 +86,12 @@ def check_references(targets: Sequence[Built], webhooks: Names, ids: Names, prob
 
 
 def check_cycles(targets: Sequence[Built], problems: Problems) -> None:
-    """`dependsOn` has no cycle. Each cycle is told once, at the target that stands first in the file."""
+    """`dependsOn` has no cycle. Each dependency that closes one is told, at the target where it begins."""
     graph = {target.id: target.depends_on for target, _resolved in targets}
     resolved_by_id = {target.id: resolved for target, resolved in targets}
     done: set[str] = set()
     for start in graph:
-        cycle = _cycle(start, graph, done)
-        if cycle:
+        for cycle in _cycles(start, graph, done):
             resolved = resolved_by_id[cycle[0]]
             node = find(resolved.tree, "dependsOn")
             assert node is not None
@@ -102,10 +101,11 @@ def check_cycles(targets: Sequence[Built], problems: Problems) -> None:
             )
 
 
-def _cycle(start: str, graph: dict[str, tuple[str, ...]], done: set[str]) -> list[str]:
-    """A cycle reachable from `start` over targets not yet `done`, without recursion: chains may be long."""
+def _cycles(start: str, graph: dict[str, tuple[str, ...]], done: set[str]) -> Iterator[list[str]]:
+    """A cycle for each dependency that closes one, over targets not yet `done`, without recursion: chains may be
+    long."""
     if start in done:
-        return []
+        return
     trail: list[str] = [start]
     on_trail = {start}
     pending = [iter(graph[start])]
@@ -117,11 +117,8 @@ def _cycle(start: str, graph: dict[str, tuple[str, ...]], done: set[str]) -> lis
             on_trail.discard(left)
             done.add(left)
         elif following in on_trail:
-            cycle = trail[trail.index(following) :]
-            done.update(trail)
-            return cycle
+            yield trail[trail.index(following) :]
         else:
             trail.append(following)
             on_trail.add(following)
             pending.append(iter(graph[following]))
-    return []

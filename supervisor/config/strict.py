@@ -67,6 +67,8 @@ class Section(Typed):
         self.expected = expected
         self.each = each
         super().__init__(**kwargs)
+        if each:
+            self.error_messages["null"] = f"is empty: expected a list, each item {expected}"
 
     def read(self, value: Any) -> Any:
         if self.each:

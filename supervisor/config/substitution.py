@@ -93,6 +93,10 @@ class Substitution:
         if form is None:
             if key in _EXPRESSIONS:
                 return found.group(), found.group(), None
+            if inner is None:
+                message = "${ has no } behind it: close it, or write $${ for a plain ${"
+                self._problems.broken(scalar, path, message)
+                return None
             self._problems.broken(
                 scalar,
                 path,
@@ -108,6 +112,10 @@ class Substitution:
             )
             return None
         if form["file"]:
+            if "${" in form["file"]:
+                message = "the path of ${file:...} holds another ${: a path is a plain text, write it out"
+                self._problems.broken(scalar, path, message)
+                return None
             return self._file(form["file"], scalar, path)
         return self._variable(form, scalar, section, path)
 
@@ -149,7 +157,7 @@ class Substitution:
             )
             return None
         try:
-            value = content.decode("utf-8")
+            value = content.decode("utf-8-sig")  # editors on Windows put a byte order mark before it
         except UnicodeDecodeError:
             self._problems.broken(scalar, path, f"the file {name} is not UTF-8")
             return None

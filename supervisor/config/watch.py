@@ -8,13 +8,13 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
 from supervisor.config import reading
 from supervisor.config.document import MAX_FILE_BYTES, Reader
-from supervisor.config.nodes import Document, Scalar, Sequence
+from supervisor.config.nodes import Document, Node, Scalar, Sequence
 from supervisor.config.nodes import Mapping as MappingNode
 from supervisor.config.problems import Problems
 from supervisor.config.substitution import Substitution
@@ -42,33 +42,33 @@ def read_file(path: Path) -> bytes:
 
 
 def directory(path: Path) -> list[Path]:
-    """The configuration files of a directory in name order; hidden ones (editors' swap files) do not count."""
+    """The configuration files of a directory in name order; hidden ones (editors' swap files) do not count. A link to
+    nowhere does: reading it is an error, and what it stood for is not missed in silence."""
     return sorted(
         entry
         for entry in path.iterdir()
-        if entry.suffix in SUFFIXES and not entry.name.startswith(".") and entry.is_file()
+        if entry.suffix in SUFFIXES and not entry.name.startswith(".") and not entry.is_dir()
     )
 
 
-def includes(document: Document) -> list[tuple[Scalar, str]]:
+def includes(document: Document) -> list[tuple[Node, str]]:
     """The patterns that a file includes, each with its path."""
     entry = document.root.entries.get("include")
     if entry is None:
         return []
     if isinstance(entry.node, Sequence):
-        items = [(item, f"include[{index}]") for index, item in enumerate(entry.node.items)]
-    else:
-        items = [(entry.node, "include")]
-    return [
-        (item if isinstance(item, Scalar) else Scalar(None, item.file, item.line, item.column), path)
-        for item, path in items
-    ]
+        return [(item, f"include[{index}]") for index, item in enumerate(entry.node.items)]
+    return [(entry.node, "include")]
 
 
 def matching(pattern: str, beside: str) -> list[Path]:
-    """The files that a pattern means, directories opened; relative to the file it stands in."""
+    """The files and directories that a pattern means, relative to the file it stands in."""
     whole = str(Path(beside).parent / pattern)
-    found = [Path(name) for name in sorted(glob.glob(whole, recursive=True))]  # noqa: PTH207 - keeps the path as written
+    return [Path(name) for name in sorted(glob.glob(whole, recursive=True))]  # noqa: PTH207 - keeps the path as written
+
+
+def opened(found: Iterable[Path]) -> list[Path]:
+    """The files among these, and those of the directories among them."""
     return [file for path in found for file in (directory(path) if path.is_dir() else [path])]
 
 
@@ -118,7 +118,7 @@ def _expanded(raw: str, file: str, environ: Mapping[str, str]) -> list[Path]:
     if not isinstance(scalar.value, str) or not scalar.value or "\0" in scalar.value:
         return []
     try:
-        return matching(scalar.value, file)
+        return opened(matching(scalar.value, file))
     except OSError:
         return []
 
@@ -129,5 +129,7 @@ def _references(content: bytes, name: str) -> tuple[tuple[str, ...], tuple[str, 
     document = Reader(Problems()).read(content, name)
     if document is None:
         return (), ()
-    patterns = tuple(item.raw for item, _path in includes(document) if isinstance(item.value, str))
+    patterns = tuple(
+        item.raw for item, _path in includes(document) if isinstance(item, Scalar) and isinstance(item.value, str)
+    )
     return patterns, tuple(scalar.raw for scalar, _key, _steps in document.dollars if "${file:" in scalar.raw)

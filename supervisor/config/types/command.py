@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -127,6 +128,22 @@ class CommandSchema(CommandDefaultsSchema):
 # --- expectations ----------------------------------------------------------------------------------------------------
 
 
+class ExitCode(Int):
+    """A whole number; the hint turns the name of a signal into one."""
+
+    def __init__(self) -> None:
+        super().__init__(-64, 255)
+
+    def _hint(self, value: Any) -> str:
+        if isinstance(value, str):
+            name = value.upper() if value.upper().startswith("SIG") else f"SIG{value.upper()}"
+            if name in signal.Signals.__members__:
+                return f"write {-signal.Signals[name]}"
+            if re.fullmatch(r"-[0-9]{1,2}", value):
+                return f"write {value}"
+        return super()._hint(value)
+
+
 class CommandExpectSchema(Strict):
     elsewhere: ClassVar = {
         "status": "it is for type http; a command has an exitCode",
@@ -138,7 +155,7 @@ class CommandExpectSchema(Strict):
         ),
     }
     exit_code = ListOf(
-        Int(-64, 255),
+        ExitCode(),
         least=1,
         single=True,
         doc="Accepted exit codes; -9 is an end by signal 9.",
@@ -190,7 +207,9 @@ def _quoted(word: str) -> str:
 def _lints(target: ResolvedTarget, _tree: nodes.Mapping) -> Iterator[Doubt]:
     settings: CommandSettings = target.settings
     program = settings.exec
-    if " " in program and not _is_file(settings):
+    if program != program.strip():
+        yield Doubt(("command", "exec"), f'write it without blanks at its ends: "{program.strip()}"')
+    elif " " in program and not _is_file(settings):
         first, _, rest = program.partition(" ")
         message = "this looks like a whole command line, and it is taken as the name of one program: write "
         yield Doubt(("command", "exec"), f"{message}exec: {first} and args: [{', '.join(rest.split())}]")
@@ -199,14 +218,18 @@ def _lints(target: ResolvedTarget, _tree: nodes.Mapping) -> Iterator[Doubt]:
     if doubt is not None:
         yield Doubt(("command", "exec"), doubt)
     if not Path(settings.cwd).is_dir():
-        yield Doubt(("command", "cwd"), f"the directory {settings.cwd} does not exist now")
+        there = Path(settings.cwd).exists()
+        absent = f"{settings.cwd} is not a directory" if there else f"the directory {settings.cwd} does not exist now"
+        unexpanded = next(filter(None, map(_not_expanded, Path(settings.cwd).parts)), "")
+        yield Doubt(("command", "cwd"), unexpanded or absent)
     if os.path.basename(program) not in _SHELLS:  # noqa: PTH119
         yield from _doubts_about_arguments(settings)
 
 
 def _doubt_about(program: str, settings: CommandSettings) -> str | None:
-    if program.startswith("~"):
-        return "~ is not expanded, there is no shell: write the whole path"
+    unexpanded = _not_expanded(program)
+    if unexpanded:
+        return unexpanded
     if "/" not in program:
         return None if _in_path(program, settings) else f"no program {program} is found in PATH now"
     file = Path(settings.cwd, program)
@@ -214,11 +237,21 @@ def _doubt_about(program: str, settings: CommandSettings) -> str | None:
         mode = file.stat().st_mode
     except OSError:
         return f"there is no program {file} now"
+    if stat.S_ISDIR(mode):
+        return f"{file} is a directory, not a program"
     if mode & stat.S_IWOTH:
         return f"every user may change {file}: chmod o-w {file}"
     if not os.access(file, os.X_OK) or not stat.S_ISREG(mode):
         return f"{file} is not an executable file: chmod +x {file}"
     return None
+
+
+def _not_expanded(path: str) -> str:
+    """What a shell would have made of the beginning of a path, or of one of its parts."""
+    if path.startswith("~"):
+        return "~ is not expanded, there is no shell: write the whole path"
+    name = re.match(r"\$([A-Za-z_][A-Za-z0-9_]*)", path)
+    return f"${name[1]} is not expanded, there is no shell: write ${{{name[1]}}}" if name is not None else ""
 
 
 def _doubts_about_arguments(settings: CommandSettings) -> Iterator[Doubt]:
