@@ -243,7 +243,9 @@ def _duration_hint(text: str) -> str:
     parts = _PART.findall(text)
     if parts and "".join(parts) == text and all(part.lstrip("0123456789.") in _UNITS_S for part in parts):
         return "the larger unit stands first, as in 1m30s"
-    return f"the units are {', '.join(list(_UNITS_S)[:-1])} and ms" if number[:1].isdigit() and "-" not in number else ""
+    if number[:1].isdigit() and "-" not in number:
+        return f"the units are {', '.join(list(_UNITS_S)[:-1])} and ms"
+    return ""
 
 
 class Size(Typed):
