@@ -242,7 +242,8 @@ def _json(value: Any, negated: bool) -> JsonRule:
     dialect = value.get("dialect", "rfc9535")
     if dialect not in ("rfc9535", "jsonpath-ng"):
         raise ValidationError({"dialect": [f"expected rfc9535 or jsonpath-ng, found {found(dialect)}"]})
-    under("path", lambda: compiled(check_json_path, path, str(dialect)))
+    shown = getattr(value["path"], "shown", None)
+    under("path", lambda: compiled(check_json_path, path, str(dialect), shown))
     return JsonRule(path, operators, some, str(dialect))
 
 

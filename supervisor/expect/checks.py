@@ -10,6 +10,7 @@ from jsonpath_ng.ext.parser import parse as parse_ng
 from lxml import etree
 
 from supervisor.expect import iregexp
+from supervisor.expect.badpath import BadPathError
 from supervisor.expect.operators import compiled_regex
 from supervisor.expect.paths import SelectError, compiled_json
 from supervisor.expect.select import compiled_css, compiled_xpath, evaluate
@@ -53,14 +54,16 @@ def check_regex(pattern: str) -> None:
         raise ValueError("not a regular expression of Python: it is too large or nested too deeply") from error
 
 
-def check_json_path(path: str, dialect: str = "rfc9535") -> None:
-    """Raise ValueError if the path does not compile in its dialect, or fails on an empty document."""
+def check_json_path(path: str, dialect: str = "rfc9535", shown: str | None = None) -> None:
+    """Raise ValueError if the path does not compile in its dialect, or fails on an empty document. `shown` is how a
+    path with secrets may be displayed."""
     if len(path) > _MAX_LENGTH:
         raise ValueError(f"the path has {len(path):,} characters, at most {_MAX_LENGTH:,} are allowed")
     try:
         select = compiled_json(path, dialect)
     except ValueError as error:
-        raise ValueError(f"{error}{_json_hint(path, dialect)}") from error
+        sentence = error.told(shown) if isinstance(error, BadPathError) else str(error)
+        raise ValueError(f"{sentence}{_json_hint(path, dialect, shown)}") from error
     if dialect == "rfc9535":
         try:
             select({})
@@ -68,7 +71,7 @@ def check_json_path(path: str, dialect: str = "rfc9535") -> None:
             raise ValueError(str(error)) from error
 
 
-def _json_hint(path: str, dialect: str) -> str:
+def _json_hint(path: str, dialect: str, shown: str | None) -> str:
     if dialect != "rfc9535":
         return ""
     if path.startswith(("$.", "$[")) and "=~" in path:
@@ -77,12 +80,13 @@ def _json_hint(path: str, dialect: str) -> str:
         return ": this looks like jsonpath-ng, which `dialect: jsonpath-ng` selects"
     if re.search(r"[=<>]\s*(True|False|None)\b", path):
         return ": JSON writes true, false and null"
-    if re.search(r"[=<>]\s*[A-Za-z_]", path) or re.search(r"\[[A-Za-z_][\w-]*\]", path):
+    if re.search(r"\s(and|or)\s", path):
+        return ": RFC 9535 writes && and ||"
+    if re.search(r"[=<>]\s*(?!true\b|false\b|null\b)[A-Za-z_]", path) or re.search(r"\[[A-Za-z_][\w-]*\]", path):
         return ": text stands in quotes, as in [?@.state == 'up'] or ['name']"
     if path and not path.startswith("$"):
-        return (
-            f": a path begins with $, as in $.{path}" if re.fullmatch(r"[\w.\[\]]+", path) else ": a path begins with $"
-        )
+        plain = shown is None and re.fullmatch(r"[\w.\[\]]+", path)
+        return f": a path begins with $, as in $.{path}" if plain else ": a path begins with $"
     return ""
 
 

@@ -17,7 +17,7 @@ from jsonpath_ng.exceptions import JSONPathError as NgError
 from jsonpath_ng.ext.parser import parse as parse_ng
 from jsonpath_ng.ext.string import DefintionInvalid
 
-from supervisor.expect import iregexp
+from supervisor.expect import badpath, iregexp
 from supervisor.expect.operators import is_number, json_equal
 from supervisor.model import JsonValue
 
@@ -91,29 +91,17 @@ _NG_ERRORS = (  # what jsonpath-ng lets out of its depths
 
 @lru_cache(maxsize=2048)
 def compiled_json(path: str, dialect: str) -> Select:
-    """The path as a function from document to values, in document order; raises ValueError with a sentence."""
-    if dialect == "jsonpath-ng":
-        return _compile_ng(path)
+    """The path as a function from document to values, in document order; raises ValueError, mostly BadPathError."""
     if not path:
         raise ValueError("the path is empty: `$` is the whole document")
+    if dialect == "jsonpath-ng":
+        return _compile_ng(path)
     try:
         compiled = _RFC.compile(path)
-    except JSONPathError as error:
-        raise ValueError(f"not a JSONPath of RFC 9535: {_reason(error)}") from error
-    except RecursionError as error:
-        raise ValueError("the path is nested too deeply") from error
-    if not isinstance(compiled, JSONPath):
-        raise ValueError("not a JSONPath of RFC 9535: `|` and `&` between paths are not part of it")  # noqa: TRY004
+    except (JSONPathError, RecursionError, ValueError, OverflowError) as error:
+        raise badpath.of_rfc(path, error) from error
+    assert isinstance(compiled, JSONPath)  # what joins two paths is no sign of a strict one
     return _rfc_select(compiled)
-
-
-def _reason(error: JSONPathError) -> str:
-    """The library's message and the place; its own `str` fails where the place is the end of the path."""
-    reason = str(error.args[0]) if error.args else "syntax error"
-    reason = reason.replace("TOKEN_", "")
-    token = getattr(error, "token", None)
-    index = getattr(token, "index", None)
-    return f"{reason} (character {index + 1})" if isinstance(index, int) and index >= 0 else reason
 
 
 # --- RFC 9535 --------------------------------------------------------------------------------------------------------
@@ -193,7 +181,7 @@ def _compile_ng(path: str) -> Select:
             warnings.simplefilter("ignore")  # lint.py tells them at load
             compiled = parse_ng(path)
     except _NG_ERRORS as error:
-        raise ValueError(f"not a path of jsonpath-ng: {error}") from error
+        raise badpath.of_ng(path, error) from error
     changes_document = any(char in path for char in "`\\/")  # `sorted` sorts in place
 
     def select(document: JsonValue) -> list[JsonValue]:

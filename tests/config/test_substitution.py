@@ -194,3 +194,13 @@ def test_an_error_never_shows_a_secret(tmp_path: Path) -> None:
     for value in environ.values():
         assert value not in str(caught.value)
         assert repr(value)[1:-1] not in str(caught.value)
+
+
+def test_a_bad_path_shows_no_part_of_a_secret(tmp_path: Path) -> None:
+    """What stands at the wrong place may be a piece of it: only the masked path is shown."""
+    rules = "{json: {path: '$[?@.key == ${A}]'}}, {json: {path: '${A} x', dialect: jsonpath-ng}}"
+    told = "\n".join(problems(tmp_path, http(f"expect: {{body: [{rules}]}}"), {"A": "hunter2 and more"}))
+    assert told.count(" is not a ") == 2
+    assert "$[?@.key == ${A}] is not a JSONPath of RFC 9535 at character 13: expected a value" in told
+    for word in ("hunter2", "and more"):
+        assert word not in told
