@@ -79,7 +79,7 @@ def _counter(name: str, text: str, value: float) -> Metric:
 def _loop_metrics(now: Snapshot) -> Iterator[Metric]:
     yield _counter("checks_scheduled", "Checks that became due, missed ones too.", now.loop.scheduled)
     yield _counter("checks_finished", "Checks that gave a result.", now.loop.results)
-    yield _counter("checks_missed", "Regular slots at which no check started.", now.loop.missed)
+    yield _counter("slots_missed", "Regular slots at which no check started.", now.loop.missed)
     yield _counter("checks_cancelled", "Checks ended without a result: reload, stop.", now.loop.cancelled)
     yield _gauge("checks_queued", "Checks that are due and wait for a worker.", now.loop.queued)
     yield _gauge("checks_running", "Checks that are with a worker.", now.loop.running)

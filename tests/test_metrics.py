@@ -68,7 +68,7 @@ def test_a_scrape_has_what_the_snapshot_says(listening):
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
-    assert samples[("checkvisor_checks_missed_total", ())] == 2
+    assert samples[("checkvisor_slots_missed_total", ())] == 2
     assert samples[("checkvisor_store_degraded", ())] == 1
     assert samples[("checkvisor_config_last_reload_successful", ())] == 0
     assert samples[("checkvisor_targets", (("state", "down"),))] == 1

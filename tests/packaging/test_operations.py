@@ -82,6 +82,14 @@ def test_every_metric_of_the_supervisor_is_explained() -> None:
     assert table("The supervisor's metrics") == names
 
 
+def test_no_metric_of_the_supervisor_is_also_one_of_the_page() -> None:
+    """A Prometheus scrapes both: a sum over one name must not count a slot twice."""
+    page = (ROOT / "docs/api.md").read_text().partition("## /metrics\n")[2].partition("\n## ")[0]
+    names = set(re.findall(r"`(\w+)(?:\{\w+\})?`", page))
+    assert "checkvisor_checks_missed_total" in names
+    assert not names & table("The supervisor's metrics")
+
+
 def test_files_that_are_named_exist() -> None:
     """What the page says about deploy/ is there."""
     for name in set(re.findall(r"\b(deploy/[A-Za-z-]+\.?[a-z]+)", DOC)):
