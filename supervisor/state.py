@@ -185,7 +185,7 @@ def _tell(state: TargetState, incident: Incident, result: CheckResult, policy: P
 def _remind(state: TargetState, incident: Incident, result: CheckResult, policy: Policy) -> Transition:
     """`target.reminder`, when the last word on this incident is older than the interval. Suppression holds it back."""
     interval, last = policy.reminder_interval_ms, state.last_reminder_ms
-    if last is None:  # the incident was told before anyone wanted reminders
+    if last is None or last > result.timestamp_ms:  # told before anyone wanted reminders, or the clock was set back
         state = replace(state, last_reminder_ms=result.timestamp_ms)
     elif interval is not None and not policy.suppressed and result.timestamp_ms - last >= interval:
         number = state.reminders_sent + 1
@@ -264,7 +264,8 @@ def dependency_blocks(dependency: Dependency, since_ms: int, now_ms: int) -> boo
     """Whether a dependency suppresses the `down` of a target that fails since `since_ms`.
 
     It does while it is down or failing itself, and while its state is not known to be newer than the failure: but for
-    that at most 2 of its intervals + timeout are waited. A paused dependency blocks nothing.
+    that at most 2 of its intervals + timeout are waited, also when the clock was set back behind the failure. A paused
+    dependency blocks nothing.
     """
     if not dependency.enabled:
         return False
@@ -272,7 +273,7 @@ def dependency_blocks(dependency: Dependency, since_ms: int, now_ms: int) -> boo
         return True
     if dependency.last_result_ms is not None and dependency.last_result_ms > since_ms:
         return False
-    return now_ms - since_ms <= 2 * dependency.interval_ms + dependency.timeout_ms
+    return abs(now_ms - since_ms) <= 2 * dependency.interval_ms + dependency.timeout_ms
 
 
 def dependencies_block(dependencies: Iterable[Dependency], since_ms: int, now_ms: int) -> bool:

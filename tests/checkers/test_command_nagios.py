@@ -127,6 +127,10 @@ EXAMPLES = {
     "OK|good=1 bad good2=2 =3 'open=4": [Metric("good", 1.0), Metric("good2", 2.0)],
     "OK|a=1;;;;;;": [Metric("a", 1.0)],
     "OK|a=1,5s": [],
+    "OK|''=5 b=1": [Metric("b", 1.0)],
+    "OK|a=\u0663 b=\uff11 c=1;\u0663": [Metric("c", 1.0, "", "\u0663")],
+    "\ufeffOK|a=1": [Metric("a", 1.0)],
+    "OK|a=1,234.5 b=1.234,5 c=1": [Metric("c", 1.0)],
     "OK|a=999e999": [Metric("a", None)],
     "OK|a=.5 b=5.": [Metric("a", 0.5), Metric("b", 5.0)],
     "OK": [],
@@ -141,6 +145,11 @@ EXAMPLES = {
 def test_performance_data_is_read_as_the_guidelines_have_it(text: str) -> None:
     """Labels, values, units and ranges; what is none is skipped."""
     assert list(read_output(text.encode()).metrics) == EXAMPLES[text]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_line() -> None:
+    """Plugins in PowerShell write one."""
+    assert read_output(b"\xef\xbb\xbfOK - fine|a=1").line == "OK - fine"
 
 
 def test_performance_data_is_capped() -> None:

@@ -46,6 +46,15 @@ def test_what_blocks(found: Dependency, now: int, *, blocks: bool) -> None:
     assert dependencies_block([dependency(), found], 1000, now) is blocks
 
 
+@pytest.mark.parametrize(
+    ("back_ms", "blocks"), [(1, True), (23_000, True), (23_001, False), (3_600_000, False), (10**12, False)]
+)
+def test_s01_a_clock_set_back_suppresses_nothing_for_long(back_ms: int, *, blocks: bool) -> None:
+    """The failure lies in the future then, and no result of the dependency looks newer: the wait ends all the same."""
+    since = 10**12
+    assert dependency_blocks(dependency("up", since - back_ms), since, since - back_ms) is blocks
+
+
 def test_dependencies_are_transitive_near_ones_first() -> None:
     """app -> db -> disk, app -> router: all of them count, each once."""
     graph = {"app": ("db", "router"), "db": ("disk", "router"), "disk": ()}

@@ -209,6 +209,16 @@ def test_reminders_come_every_interval_while_down_and_told() -> None:
     assert [machine.feed("f", suppressed=True) for _ in range(10)] == [[]] * 10
 
 
+def test_s01_reminders_go_on_after_the_clock_was_set_back() -> None:
+    """By an hour or by years: they don't wait until it is as late again."""
+    machine = Machine(reminder_interval_ms=3 * STEP)
+    machine.now = 3600 * STEP
+    machine.feed("fff")
+    machine.now = 0
+    assert [machine.feed("f") for _ in range(7)] == [[], [], [], ["target.reminder"], [], [], ["target.reminder"]]
+    assert machine.last.events[1].down_for_ms == 0
+
+
 def test_a_reminder_is_held_back_by_suppression() -> None:
     """Maintenance is quiet; the reminder comes with the first result after it."""
     machine = Machine(reminder_interval_ms=2 * STEP)

@@ -22,10 +22,10 @@ _LABEL_LIMIT = 64
 _READ_LIMIT = 65536  # of an output; a plugin's is a few lines
 _LINE_LIMIT = 4096
 
-_NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
+_NUMBER = r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
 # 'a label'=value[unit];[warning];[critical];[minimum];[maximum] -- in a quoted label '' stands for '
 _ITEM = re.compile(
-    rf"(?:'(?P<quoted>(?:[^']|'')*)'|(?P<plain>[^\s='|][^\s=|]*))="
+    rf"(?:'(?P<quoted>(?:[^']|'')+)'|(?P<plain>[^\s='|][^\s=|]*))="
     rf"(?:(?P<value>{_NUMBER})(?P<unit>[^\s;\d'\"|]*)|U[^\s;|]*)"
     rf"(?:;(?P<warning>[^\s;|]*))?(?:;(?P<critical>[^\s;|]*))?"
     rf"(?:;(?P<minimum>[^\s;|]*))?(?:;(?P<maximum>[^\s;|]*))?;*(?=\s|$|\|)"
@@ -43,7 +43,7 @@ class Plugin:
 
 def read_output(output: bytes) -> Plugin:
     """The first line before `|`, and the performance data of the whole output."""
-    text = output[:_READ_LIMIT].decode("utf-8", "replace").replace("\r\n", "\n").replace("\0", " ")
+    text = output[:_READ_LIMIT].decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\0", " ")
     first, _, rest = text.partition("\n")
     line, _, data = first.partition("|")
     # long text follows, then a second `|` after which every line is performance data
