@@ -200,7 +200,12 @@ class Recorder:
         )
 
     def _tell(self, held: Held, previous: TargetState, now: TargetState, events: tuple[Event, ...]) -> None:
-        failure = held.result.failure if held.result is not None else None
+        sent = " ".join(f"{one.stream}:{one.seq}" for one in events) or None
+        if held.result is None:  # `pending` is what it will begin with when it comes back
+            name = "target.removed" if held.reason == "removed" else "target.paused"
+            event(log, name, target=held.target.id, previous=previous.state, events=sent)
+            return
+        failure = held.result.failure
         event(
             log,
             "target.state",
@@ -208,8 +213,8 @@ class Recorder:
             target=held.target.id,
             state=now.state,
             previous=previous.state,
-            reason=failure.message if failure is not None else held.reason,
-            events=" ".join(f"{sent.stream}:{sent.seq}" for sent in events) or None,
+            reason=failure.message if failure is not None else None,
+            events=sent,
         )
 
     # --- what others ask ---------------------------------------------------------------------------------------------

@@ -75,3 +75,20 @@ def test_a_signal_to_the_whole_group_is_an_ordinary_stop(tmp_path: Path, number:
 def _has_forkserver(process: Running) -> bool:
     lines = (Path(f"/proc/{pid}/cmdline") for pid in processes_of(process.process.pid))
     return any("multiprocessing.forkserver" in line.read_text() for line in lines if line.exists())
+
+
+def test_a_target_that_a_reload_takes_away_is_said_to_be_removed(tmp_path: Path) -> None:
+    """Neither it nor a paused one has a new state; what stays says nothing."""
+    targets = [command_target(name, "true", interval="30s") for name in ("gone", "rests", "stays")]
+    write(tmp_path, "runtime: {metricsListen: ''}\ntargets:\n" + "".join(targets))
+    with running("run", cwd=tmp_path) as process:
+        process.wait_for("target.state", count=3)
+        rests = command_target("rests", "true", interval="30s", enabled=False)
+        write(tmp_path, f"runtime: {{metricsListen: ''}}\ntargets:\n{rests}{targets[2]}")
+        process.process.send_signal(signal.SIGHUP)
+        process.wait_for("reload.done")
+        told = [(one["event"], one["target"], one["previous"]) for name in ("removed", "paused")
+                for one in process.events(f"target.{name}")]  # fmt: skip
+        assert told == [("target.removed", "gone", "up"), ("target.paused", "rests", "up")]
+        assert {one["state"] for one in process.events("target.state")} == {"up"}
+        assert process.end() == 0
