@@ -394,15 +394,15 @@ def _cut(sock: Any) -> None:
 def test_a_body_that_ends_without_tls_closing_alert(pki: Pki) -> None:
     """A body that ends with the connection is whole only behind TLS's closing alert; a framed one does not need it."""
     with script_server([OK + b"\r\nok", _cut], tls=pki.context()) as server:
-        assert_error(check(local(server), tls=pki.tls), "http.body", "closing alert")
+        assert_error(check(server.url, tls=pki.tls), "http.body", "closing alert")
     with script_server([OK + b"\r\nok"], tls=pki.context()) as server:
-        assert_ok(check(local(server), tls=pki.tls))
+        assert_ok(check(server.url, tls=pki.tls))
     with script_server([PAGE, _cut], tls=pki.context()) as server:
-        assert_ok(check(local(server), tls=pki.tls))
+        assert_ok(check(server.url, tls=pki.tls))
     with script_server([OK + b"Content-Length: 9\r\n\r\nok", _cut], tls=pki.context()) as server:
-        assert_error(check(local(server), tls=pki.tls), "http.body", "2 of 9")
+        assert_error(check(server.url, tls=pki.tls), "http.body", "2 of 9")
     with script_server([_cut], tls=pki.context()) as server:
-        assert_error(check(local(server), tls=pki.tls), "http.headers")
+        assert_error(check(server.url, tls=pki.tls), "http.headers")
 
 
 def test_garbage_within_tls(pki: Pki) -> None:
