@@ -78,7 +78,8 @@ class Reader:
 def _decode(content: bytes) -> str:
     if len(content) > MAX_FILE_BYTES:
         raise _Stop(1, 1, f"the file has {len(content):,} bytes; at most {MAX_FILE_BYTES:,} are read: split it")
-    if (0 in content[:4] and content[:2] not in _UTF_16) or content[:4] in _UTF_32:
+    wide = (b"\0\0", b"\0") if len(content) > 1 else ()  # every other byte of the first characters
+    if content[:4] in _UTF_32 or (content[:2] not in _UTF_16 and (content[:4:2] in wide or content[1:4:2] in wide)):
         raise _Stop(1, 1, "the file looks like UTF-16 or UTF-32: save it in UTF-8")
     encoding = "utf-16" if content[:2] in _UTF_16 else "utf-8-sig"
     try:

@@ -97,6 +97,13 @@ def test_f15_other_encodings_are_named(tmp_path: Path, encoding: str) -> None:
     assert problem.endswith("the file looks like UTF-16 or UTF-32: save it in UTF-8")
 
 
+@pytest.mark.parametrize("content", [bytes(range(256)), b"targets:\0 []", b"\0", b"ab\0"])
+def test_f15_a_nul_is_no_encoding(tmp_path: Path, content: bytes) -> None:
+    """A binary file, or one with a stray NUL, is told as such."""
+    [problem] = problems(tmp_path, content)
+    assert "UTF-16" not in problem
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [
@@ -179,3 +186,11 @@ def test_maintenance_offsets_have_no_python_in_their_sentence(tmp_path: Path, of
     assert "timedelta" not in problem
     assert problem.endswith("the offset must be less than 24 hours")
     assert os.linesep not in problem
+
+
+@pytest.mark.parametrize("where", ["/proc/1/root/nope", "/" + "x" * 300, "/etc/passwd/x"])
+def test_c21_a_directory_that_can_not_be_looked_at_is_a_warning(tmp_path: Path, where: str) -> None:
+    """Whoever validates may not be who runs the check; a name may be too long for the system."""
+    assert "targets[0].command.cwd: the directory" in "\n".join(load(tmp_path, command(f"cwd: {where}")).warnings)
+    said = "\n".join(load(tmp_path, command(program=f"'{where}/a b'")).warnings)
+    assert "targets[0].command.exec" in said

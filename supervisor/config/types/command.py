@@ -217,8 +217,9 @@ def _lints(target: ResolvedTarget, _tree: nodes.Mapping) -> Iterator[Doubt]:
     doubt = _doubt_about(program, settings)
     if doubt is not None:
         yield Doubt(("command", "exec"), doubt)
-    if not Path(settings.cwd).is_dir():
-        there = Path(settings.cwd).exists()
+    # os.path answers no where pathlib raises: a directory that may not be searched, a name that is too long
+    if not os.path.isdir(settings.cwd):  # noqa: PTH112
+        there = os.path.exists(settings.cwd)  # noqa: PTH110
         absent = f"{settings.cwd} is not a directory" if there else f"the directory {settings.cwd} does not exist now"
         unexpanded = next(filter(None, map(_not_expanded, Path(settings.cwd).parts)), "")
         yield Doubt(("command", "cwd"), unexpanded or absent)
@@ -266,7 +267,7 @@ def _doubts_about_arguments(settings: CommandSettings) -> Iterator[Doubt]:
 
 def _is_file(settings: CommandSettings) -> bool:
     """Whether `exec` as a whole is a file, seen from the working directory."""
-    return "/" in settings.exec and Path(settings.cwd, settings.exec).exists()
+    return "/" in settings.exec and os.path.exists(Path(settings.cwd, settings.exec))  # noqa: PTH110
 
 
 def _in_path(program: str, settings: CommandSettings) -> bool:
