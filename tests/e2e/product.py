@@ -77,6 +77,11 @@ def command_line(pid: int) -> str:
         return ""
 
 
+def parent(pid: int) -> int:
+    """The parent of a living process."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def children(pid: int) -> set[int]:
     """The direct children of a process."""
     found: set[int] = set()
@@ -222,8 +227,7 @@ class Product:
     def worker_of(self, text: str) -> int:
         """The worker that runs the command with this in its command line."""
         pids = until(lambda: self.running(text), 10, f"a process that runs {text}")
-        stat = Path(f"/proc/{min(pids)}/stat").read_text().rpartition(")")[2].split()
-        return int(stat[1])
+        return parent(min(pids))
 
     # --- steering ----------------------------------------------------------------------------------------------------
 

@@ -16,37 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.cgroups import memory_group
 from tests.e2e.product import children, command_line, configuration, shell, state_of, until, write_config
 from tests.faults.faults import board, end, hook, life, metric, reach, receiver, state
 from tests.servers import OK, script_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
-CGROUPS = Path("/sys/fs/cgroup")
-
-
-@contextmanager
-def memory_group(limit_bytes: int) -> Iterator[Path]:
-    """A memory cgroup (v1 or v2) with this limit; the file to write pids into."""
-    first = (CGROUPS / "cgroup.controllers").exists()
-    parent = CGROUPS if first else CGROUPS / "memory"
-    group = parent / f"checkvisor-test-{os.getpid()}"
-    try:
-        group.mkdir()
-    except OSError as error:
-        pytest.skip(f"no memory cgroup can be made: {error.strerror}")
-    try:
-        try:
-            (group / ("memory.max" if first else "memory.limit_in_bytes")).write_text(str(limit_bytes))
-        except OSError as error:
-            pytest.skip(f"no memory limit can be set: {error.strerror}")
-        with suppress(OSError):  # without swap accounting there is nothing to switch off
-            (group / ("memory.swap.max" if first else "memory.memsw.limit_in_bytes")).write_text(
-                "0" if first else str(limit_bytes)
-            )
-        yield group / "cgroup.procs"
-    finally:
-        until(lambda: not (group / "cgroup.procs").read_text(), 10, "an empty cgroup")
-        group.rmdir()
 
 
 def _workers(supervisor: int) -> set[int]:
@@ -75,7 +50,7 @@ def test_worker_over_its_memory_limit(tmp_path: Path) -> None:
         with life(tmp_path, configuration([greedy, *others], runtime={"maxConcurrentChecks": 3})) as product:
             until(lambda: server.requests, 20, "the request")
             for pid in _workers(product.process.pid):
-                group.write_text(str(pid))
+                group.take(pid)
             go.set()
             until(lambda: product.stored("greedy"), 60, "the verdict")
             failure = product.rows("SELECT failure FROM check_results WHERE NOT matched")
@@ -85,10 +60,7 @@ def test_worker_over_its_memory_limit(tmp_path: Path) -> None:
             assert "memory" in failure[0][0]
             before = len(product.stored("t0"))
             until(lambda: len(product.stored("t0")) >= before + 3, 20, "later results")
-            assert metric(product, "pool_restarts_total") == 1
-            for pid in _workers(product.process.pid):  # back, or the group can't be removed before their end
-                with suppress(OSError):
-                    (group.parent.parent / "cgroup.procs").write_text(str(pid))
+            assert metric(product, "pool_restarts_total") == group.killed() == 1
             end(product)
         assert product.rows("SELECT count(*) FROM check_results WHERE NOT matched") == [(1,)]
 

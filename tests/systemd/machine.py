@@ -17,9 +17,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from tests.e2e.product import command_line
 
 ROOT = Path(__file__).parents[2]
 CACHE = Path(os.environ.get("CHECKVISOR_TEST_CACHE", "/var/cache/checkvisor-tests"))
@@ -214,6 +216,16 @@ class Machine:
         """Command lines of all living processes of a user."""
         said = self.run("ps", "--no-headers", "-o", "pid,stat,args", "-u", user, check=False)
         return [line.strip() for line in said.splitlines() if line.split()[1:2] and not line.split()[1].startswith("Z")]
+
+    def from_outside(self, text: str) -> set[int]:
+        """Processes of the machine with this in their command line, by the pids that the host knows them under."""
+        inside = os.readlink(f"/proc/{self.leader()}/ns/pid")
+        found = set()
+        for name in os.listdir("/proc"):
+            with suppress(FileNotFoundError, ProcessLookupError):
+                if name.isdigit() and text in command_line(int(name)) and os.readlink(f"/proc/{name}/ns/pid") == inside:
+                    found.add(int(name))
+        return found
 
     def write(self, path: str, text: str, *, mode: int = 0o640, group: str = "root") -> None:
         """Write a file of root's, from inside: seen from outside, an absolute symlink leads to a file of the host."""

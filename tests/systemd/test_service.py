@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.cgroups import memory_group
+from tests.e2e.product import parent
 from tests.systemd.conftest import CONFIG, install
 from tests.systemd.machine import Machine
 
@@ -161,6 +163,49 @@ def test_kill_9(service: Machine) -> None:
     )  # fmt: skip
     assert not old & {line.split()[0] for line in service.processes("checkvisor")}
     service.wait(lambda: newest(service, "ping")["timestamp"] > results["timestamp"], 15, "new results")
+
+
+def test_oom_kill_of_one_worker(service: Machine) -> None:
+    """The kernel kills one worker for its memory: that check alone is an error which says so, the worker is replaced,
+    every other target goes on, and for systemd nothing has happened."""
+    others = ("ping", "pgrep", "page")
+    service.write("/etc/checkvisor/config.yaml", CONFIG + (
+        "  - id: greedy\n    name: Greedy\n    type: command\n    timeout: 100s\n"
+        "    interval: 1h\n    retryInterval: 1h\n"
+        "    command: {exec: sh, args: [-c, 'until test -e /etc/checkvisor/go; do sleep 0.1; done;"
+        " head -c 90000000 /dev/zero']}\n"
+    ), group="checkvisor")  # fmt: skip
+    service.run("systemctl", "restart", "checkvisor")
+    pid = service.show("checkvisor", "MainPID")
+    assert service.show("checkvisor", "OOMPolicy") == "continue"
+    service.wait(lambda: all(states(service).get(name) == "up" for name in others), 20, "the others up")
+    with memory_group(60 << 20) as group:
+        (command,) = service.wait(lambda: service.from_outside("head -c 90000000"), 15, "the greedy command")
+        worker = parent(command)
+        crew = service.from_outside("multiprocessing.forkserver")  # three workers, and the process that forks them
+        assert worker in crew
+        assert len(crew) == 4
+        group.take(worker)
+        assert group.pids() == [worker]
+        began = newest(service, "ping")["timestamp"]
+        service.write("/etc/checkvisor/go", "", group="checkvisor")
+        (result,) = service.wait(lambda: service.api("/targets/greedy/results")["items"], 60, "the verdict")
+        assert group.killed() == 1
+    service.run("rm", "/etc/checkvisor/go")
+    assert (result["success"], result["matched"], result["failure"]["kind"]) == (False, False, "error")
+    assert "SIGKILL (out of memory?)" in result["failure"]["message"]
+
+    service.wait(lambda: len(service.from_outside("multiprocessing.forkserver")) == 4, 15, "a worker in its place")
+    assert crew - service.from_outside("multiprocessing.forkserver") == {worker}
+    assert "checkvisor_pool_restarts_total 1.0" in service.get("/metrics", port=9464)[1].splitlines()
+    for name in others:
+        after = f"/targets/{name}/results?from={result['timestamp']}"
+        service.wait(lambda: len(service.api(after)["items"]) >= 3, 20, f"results of {name}")  # noqa: B023 - called at once
+        assert service.api(f"/targets/{name}/results?from={began}&outcome=failed")["items"] == []
+    assert states(service) == {**dict.fromkeys(others, "up"), "greedy": "down"}
+    assert [service.show("checkvisor", name) for name in ("ActiveState", "MainPID", "NRestarts", "Result")] == [
+        "active", pid, "0", "success",
+    ]  # fmt: skip
 
 
 def test_stop_with_running_checks(service: Machine) -> None:
