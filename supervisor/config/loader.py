@@ -214,6 +214,8 @@ class Loader:
         windows = []
         schema = MaintenanceSchema()
         groups = relations.Names("group", _texts(documents, "targets", "group"))
+        if "page" in self._sections:
+            groups.doubt(find(self._sections["page"][0].node, "groups"), "page.groups", self.problems)
         for node, path in self._items(documents, "maintenance"):
             values = self._load(schema, node, path, "")
             if values is None:

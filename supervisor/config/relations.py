@@ -68,6 +68,12 @@ class Names:
                 at = find(node, index) if isinstance(node, List) else node
                 problems.error(at or node, join(path, index), f'there is no {self._what} "{name}": {self._hint(name)}')
 
+    def doubt(self, mapping: Node | None, path: str, problems: Problems) -> None:
+        """A warning for each key of the mapping that is no known name: it may become one."""
+        for name, entry in mapping.entries.items() if isinstance(mapping, Mapping) else ():
+            if name not in self._known:
+                problems.warning(entry, join(path, name), f'there is no {self._what} "{name}" now: {self._hint(name)}')
+
     def _hint(self, name: str) -> str:
         if name not in self._guesses:
             guess = did_you_mean(name, self._known) if len(self._guesses) < _MOST_GUESSES else ""

@@ -81,6 +81,13 @@ def test_f13_an_empty_list_of_links_asks_for_a_list(tmp_path: Path) -> None:
     assert problem.endswith("page.links: is empty: expected a list, each item a mapping")
 
 
+def test_f13_a_group_of_the_page_that_is_not_there_is_a_warning(tmp_path: Path) -> None:
+    """What was meant to be hidden would be shown."""
+    text = http("group: Shop") + "page: {groups: {shop: {show: {target: none}}, Shop: {show: {failure: none}}}}\n"
+    [warning] = load(tmp_path, text).warnings
+    assert warning.endswith('7:17: page.groups.shop: there is no group "shop" now: did you mean Shop?')
+
+
 @pytest.mark.parametrize(
     ("written", "found"), [("5", "the number 5"), ("{a: b}", "a mapping"), ("", "nothing"), ("[[x]]", "a list")]
 )
