@@ -14,7 +14,7 @@ help:
 	@echo "make test-slow  the slow ones, those with a browser and those with systemd"
 	@echo "make lint       ruff, its formatter, the import contracts"
 	@echo "make types      mypy --strict"
-	@echo "make audit      known holes in the locked packages (asks PyPI)"
+	@echo "make audit      known holes in the locked packages (asks PyPI; fails for what it can't look up)"
 	@echo "make bench      the benchmarks and the table of budgets, 5 minutes; bench-full: longer and more, 20 minutes"
 	@echo "make soak       load, faults and invariants together for SOAK=$(SOAK)"
 	@echo "make wheel      the wheel, into dist/"
@@ -53,8 +53,9 @@ lint: dev
 types: dev
 	$(VENV)/bin/mypy
 
+# --strict: a package that could not be looked up is not "no known holes".
 audit: dev
-	$(VENV)/bin/pip-audit --require-hashes --disable-pip -r deploy/requirements.txt
+	$(VENV)/bin/pip-audit --strict --require-hashes --disable-pip -r deploy/requirements.txt
 
 bench: dev
 	$(PY) -m bench.report --json build/bench.json $(ARGS)

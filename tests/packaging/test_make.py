@@ -26,6 +26,12 @@ def test_no_feature_after_make_3_81() -> None:
         assert not re.search(feature, TEXT, flags=re.MULTILINE), feature
 
 
+def test_the_audit_fails_for_what_it_could_not_look_up() -> None:
+    """Without --strict, pip-audit says "No known vulnerabilities found" where it has reached no list of them at all."""
+    said = subprocess.run(["make", "-C", str(ROOT), "-n", "audit"], capture_output=True, text=True, check=True).stdout
+    assert re.search(r"pip-audit .*--strict", said)
+
+
 def test_what_others_may_write_is_closed_and_said(tmp_path: Path) -> None:
     """`make run` in a clone made with umask 002: the configuration loses the group's right, and a line says so."""
     config = tmp_path / "config.yaml"
