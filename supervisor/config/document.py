@@ -350,4 +350,15 @@ class _Parse:
 
     def _syntax(self, exc: yaml.MarkedYAMLError) -> _Stop:
         line, column, message, below = syntax.told(exc, self.text, MAX_DEPTH)
+        rows = self.text.split("\n")
+        while self.stack:  # libyaml ends a block only after an error to the left of it
+            node = self.stack[-1].node
+            if node.column <= column or rows[min(node.line, len(rows)) - 1][node.column - 1 : node.column] in (
+                "{",
+                "[",
+            ):
+                break
+            self.stack.pop()
+            if self.stack and self.stack[-1].key is not None:
+                self.stack[-1].key = None
         return _Stop(line, column, message, self._path() if below else "")

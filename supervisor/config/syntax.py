@@ -57,6 +57,10 @@ def told(exc: yaml.MarkedYAMLError, text: str, most_levels: int) -> tuple[int, i
             at = starts[index] + strange[0]
             row = text.count("\n", 0, at) + 1
             return row, at - text.rfind("\n", 0, at), f"{problem}: the line holds {strange[1]}", True
+    if "could not find expected ':'" in problem and begun is not None:
+        # libyaml notices in a line below; the key that it waits for begins here
+        message = "a key needs a colon and a space behind it, as in key: value"
+        return begun.line + 1, begun.column + 1, message, True
     source = text[starts[line - 1] : ends[line - 1]].rstrip("\r\n") if line <= len(ends) else ""
     return line, column, _sentence(exc.problem or str(exc), source, column), True
 
@@ -66,7 +70,7 @@ def _sentence(problem: str, source: str, column: int) -> str:
     rest = source[column - 1 :]
     if rest.startswith("\t") or (source[: column - 1].strip(" \t") == "" and "\t" in source[:column]):
         return "a tab is used for indentation: YAML takes spaces only"
-    if "unknown escape" in problem:
+    if "unknown escape" in problem or "hexdecimal" in problem:
         return (
             "an unknown escape in double quotes: write the value in single quotes, where a backslash is a backslash, "
             "or double the backslash"

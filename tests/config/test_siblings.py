@@ -128,6 +128,23 @@ def test_f15_characters_that_only_look_right_are_named(tmp_path: Path, text: str
     assert f"the line holds {name}" in problem
 
 
+@pytest.mark.parametrize(
+    ("lines", "place"),
+    [("interval:5s", "6:5"), ("interval 5s\ngroup: x", "6:5"), ("group: x\ninterval:5s\nname: y", "7:5"), ("x", "6:5")],
+)
+def test_f21_a_colon_without_a_space_is_told_where_it_stands(tmp_path: Path, lines: str, place: str) -> None:
+    """Not in the line below, where libyaml notices."""
+    [problem] = problems(tmp_path, http(lines))
+    assert problem == f"{place}: targets[0]: a key needs a colon and a space behind it, as in key: value"
+
+
+@pytest.mark.parametrize("path", ["C:\\Users", "C:\\xyz", "\\\\srv\\up"])
+def test_f21_backslashes_in_double_quotes(tmp_path: Path, path: str) -> None:
+    """Those that begin an escape with digits too."""
+    [problem] = problems(tmp_path, command(f'cwd: "{path}"'))
+    assert "write the value in single quotes, where a backslash is a backslash" in problem
+
+
 def test_f19_every_circle_is_told(tmp_path: Path) -> None:
     """Two that share a target too."""
     text = "targets:\n"
