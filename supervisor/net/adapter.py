@@ -133,7 +133,10 @@ class Exchange:
         if proxy.authorization is not None:
             lines.append(f"Proxy-Authorization: {proxy.authorization}")
         assert self.sock is not None
-        self._send_all(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace"))
+        try:
+            self._send_all(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace"))
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise NetFailure("proxy", f"{sentence(error, self.peer)} before it was asked for the tunnel") from error
         reader = Reader(self.sock, self.deadline, self.peer)
         try:
             head = read_head(reader)

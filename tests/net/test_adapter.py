@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import select
 import socket
+import struct
 import threading
 import time
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 import requests
 
 from supervisor.deadline import Deadline, DeadlineExpired
-from supervisor.net import Adapter, AddressPolicy, Blocked, NetFailure, Prepared, Route
+from supervisor.net import Adapter, AddressPolicy, Blocked, NetFailure, Prepared, Proxy, Route, Watch
 from tests.servers import HOLD, OK, black_hole, closed_port, length, localhost, script_server
 
 
@@ -151,3 +153,34 @@ def test_under_a_session() -> None:
             assert server.requests[0].endswith(b'{"a": 1}')
         with pytest.raises(requests.exceptions.ConnectionError, match=r"connection refused by 127\.0\.0\.1"):
             session.get(f"http://127.0.0.1:{closed_port()}/", timeout=5)
+
+
+def test_a_proxy_that_resets_before_the_tunnel_is_asked_for() -> None:
+    """The proxy is at fault and is named, however early its connection breaks."""
+
+    class Late(Watch):
+        """Goes on with CONNECT only once the reset is there."""
+
+        entered = 0
+
+        def enter(self, place: str) -> None:
+            self.entered += 1
+            if self.entered == 3:  # look-up, connecting, tunnel
+                assert adapter.exchange is not None
+                assert adapter.exchange.sock is not None
+                select.select([adapter.exchange.sock], [], [], 2)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept() -> None:
+            connection, _ = listener.accept()
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        adapter = Adapter(Route(proxy=Proxy("127.0.0.1", listener.getsockname()[1])), Late())
+        with pytest.raises(NetFailure, match="proxy 127") as caught:
+            adapter.send(Prepared.make("GET", "https://example.invalid/"), timeout=Deadline(3))
+        thread.join()
+    assert caught.value.place == "proxy"
