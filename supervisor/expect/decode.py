@@ -20,10 +20,24 @@ _BOMS = (  # the longer marks first: UTF-32 LE begins like UTF-16 LE
 _CHARSET = re.compile(r"""(?:^|;)\s*charset\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;"']+))""", re.IGNORECASE)
 _XML_DECLARATION = re.compile(rb"""<\?xml\s[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']""")
 _META = re.compile(rb"""<meta\s[^>]{0,400}?charset\s*=\s*["']?\s*([A-Za-z0-9._:-]{1,40})""", re.IGNORECASE)
+_COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
 _META_WINDOW = 4096
 _WIDE = ("utf-16", "utf-32", "utf_16", "utf_32")
 # Codecs of Python that are no charsets of the web, or that can't replace what does not decode.
 _REFUSED = frozenset({"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "utf_7", "mbcs", "oem"})
+# What servers name and what they send, as every browser reads it (WHATWG Encoding, 4.2): the larger charset.
+_MEANT = {
+    "utf-8-sig": "utf-8",
+    "ascii": "utf-8",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "iso8859-11": "cp874",
+    "tis-620": "cp874",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+}
 
 
 @lru_cache(maxsize=256)
@@ -37,7 +51,7 @@ def known_encoding(name: str) -> str | None:
         return None
     if info.name.replace("-", "_") in _REFUSED:
         return None
-    return "utf-8" if info.name in ("utf-8-sig", "ascii") else info.name
+    return _MEANT.get(info.name, info.name)
 
 
 @lru_cache(maxsize=256)
@@ -62,7 +76,7 @@ def _declared_encoding(content: bytes) -> str | None:
     if not content[:256].lstrip().startswith(b"<"):
         return None
     head = content[:_META_WINDOW]
-    found = _XML_DECLARATION.match(head) or _META.search(head)
+    found = _XML_DECLARATION.match(head) or _META.search(_COMMENT.sub(b"", head))
     if not found:
         return None
     name = known_encoding(found.group(1).decode("ascii"))
@@ -73,3 +87,14 @@ def _declared_encoding(content: bytes) -> str | None:
 def decode(content: bytes, encoding: str, skip: int = 0) -> str:
     """The text; what does not decode is U+FFFD."""
     return (content[skip:] if skip else content).decode(encoding, "replace")
+
+
+def header_text(value: str) -> str:
+    """A header's value as its sender meant it: UTF-8 where its bytes are that, else latin-1 (RFC 9110, 5.5 leaves it
+    open). `value` is latin-1 text."""
+    if value.isascii():
+        return value
+    try:
+        return value.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return value

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from supervisor.expect import describe
 from supervisor.expect.content import Content
+from supervisor.expect.decode import header_text
 from supervisor.expect.observation import HttpObservation
 from supervisor.expect.operators import Kind
 from supervisor.expect.rules import Place, judge_body_rule, judge_header, rule_path, rule_subject, seen_by
@@ -86,7 +87,7 @@ class HttpStages:
 
     def _shown_header(self, rule: HeaderRule) -> tuple[str, str]:
         hide = is_sensitive(rule.name)
-        lines = [value for key, value in self.observation.headers if key.lower() == rule.name.lower()]
+        lines = [header_text(value) for key, value in self.observation.headers if key.lower() == rule.name.lower()]
         seen = HIDDEN if hide and lines else ", ".join(lines) if lines else MISSING
         return seen, describe.expected(rule.operators, Kind.TEXT, hide=hide)
 

@@ -76,7 +76,8 @@ def read_number(text: str) -> Number | None:
 
 
 def json_equal(left: JsonValue, right: JsonValue) -> bool:
-    """Equality of JSON: 1 = 1.0, true ≠ 1, "1" ≠ 1, order of keys free; at any depth, so without recursion."""
+    """Equality of JSON: 1 = 1.0, true ≠ 1, "1" ≠ 1, order of keys free; at any depth, so without recursion. A number
+    too large to be read (1e400 is infinite here) equals nothing, as nothing says which it was."""
     stack = [(left, right)]
     while stack:
         a, b = stack.pop()
@@ -91,7 +92,7 @@ def json_equal(left: JsonValue, right: JsonValue) -> bool:
             if not isinstance(b, list | tuple) or len(a) != len(b):
                 return False
             stack.extend(zip(a, b, strict=True))
-        elif a != b:
+        elif a != b or (isinstance(a, float) and math.isinf(a)):
             return False
     return True
 

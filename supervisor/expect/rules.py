@@ -7,6 +7,7 @@ from typing import Literal, assert_never
 
 from supervisor.expect import describe
 from supervisor.expect.content import Content
+from supervisor.expect.decode import header_text
 from supervisor.expect.markup import MarkupLostError, MarkupMismatchError
 from supervisor.expect.operators import ABSENT, Absent, Kind, holds, holds_all
 from supervisor.expect.paths import SelectError
@@ -182,7 +183,7 @@ def judge_header(
 ) -> CheckFailure | None:
     """Judge one header: its lines joined with `, ` (RFC 9110, 5.3). A sensitive value is in no failure."""
     wanted = name.lower()
-    lines = [value.strip(" \t") for key, value in headers if key.lower() == wanted]
+    lines = [header_text(value.strip(" \t")) for key, value in headers if key.lower() == wanted]
     value: str | Absent = ", ".join(lines) if lines else ABSENT
     failure = _judge_value(operators, value, Kind.TEXT, len(lines), place)
     if failure is None or not is_sensitive(name):

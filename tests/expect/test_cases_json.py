@@ -267,3 +267,12 @@ def test_e41_operators_on_other_types_do_not_hold(value: object, operator: Compa
         assert holds(js("$.v", operator), {"v": value})
     else:
         assert not holds(js("$.v", operator), {"v": value})
+
+
+def test_e06_numbers_too_large_equal_nothing_at_any_depth() -> None:
+    """1e400 is not known exactly: not even two of them are equal."""
+    infinite = float("inf")
+    for path, wanted in (("$", [infinite]), ("$[0]", infinite)):
+        assert not holds(js(path, Equals(wanted)), b"[1e400]")
+    assert not holds(js("$", Contains(infinite)), b"[1e400]")
+    assert holds(js("$", Equals([1.5])), b"[1.5]")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.expect.content import Content
-from supervisor.expect.decode import decode, find_encoding, known_encoding
+from supervisor.expect.decode import decode, find_encoding, header_text, known_encoding
 
 META = b'<html><head><meta charset="windows-1252">'
 
@@ -19,8 +19,11 @@ META = b'<html><head><meta charset="windows-1252">'
     [
         (b"x", "", "utf-8"),
         (b"x", "text/html", "utf-8"),
-        (b"x", "text/html; charset=ISO-8859-1", "iso8859-1"),
-        (b"x", 'text/html; Charset="latin1"; x=y', "iso8859-1"),
+        (b"x", "text/html; charset=ISO-8859-1", "cp1252"),
+        (b"x", 'text/html; Charset="latin1"; x=y', "cp1252"),
+        (b"x", "text/html; charset=iso-8859-15", "iso8859-15"),
+        (b"<!-- <meta charset=latin1> --><meta charset=koi8-r>", "", "koi8-r"),
+        (b"<!-- <meta charset=latin1>", "", "utf-8"),
         (b"x", "text/html;charset = 'koi8-r'", "koi8-r"),
         (b"x", "text/html; charset=nonsense", "utf-8"),
         (b"x", "text/html; charset=", "utf-8"),
@@ -59,6 +62,31 @@ def test_every_encoding_of_python_decodes_anything_or_is_refused(name: str) -> N
     if known is not None:
         for content in (bytes(range(256)), b"\\x", b"\xff", b""):
             assert decode(content, known).encode("utf-8", "replace") is not None
+
+
+@pytest.mark.parametrize(
+    ("charset", "sent", "text"),
+    [
+        ("iso-8859-1", "cp1252", "€ “up”"),
+        ("iso-8859-9", "cp1254", "€ ş"),
+        ("tis-620", "cp874", "…ก"),
+        ("gb2312", "gbk", "镕"),
+        ("gbk", "gb18030", "€"),
+        ("shift_jis", "cp932", "①"),
+        ("euc-kr", "cp949", "똠"),
+    ],
+)
+def test_a_charset_that_is_named_for_a_larger_one(charset: str, sent: str, text: str) -> None:
+    """Servers name the small charset and send the large one; every browser reads it so."""
+    assert Content(text.encode(sent), f"text/html; charset={charset}").text == text
+
+
+@pytest.mark.parametrize("text", ["plain", "läuft", "größer €", "日本"])
+def test_header_values_are_utf8_or_latin1(text: str) -> None:
+    """Whichever the bytes are."""
+    assert header_text(text.encode().decode("latin-1")) == text
+    assert header_text("läuft") == "läuft"
+    assert header_text("日") == "日"
 
 
 @given(

@@ -268,3 +268,14 @@ def test_the_trace_tells_every_stage() -> None:
     judge_http(EVERYTHING, None, good(status=500), traced)
     assert traced.steps is not None
     assert [step.outcome for step in traced.steps] == ["failed"] + ["skipped"] * 7
+
+
+def test_h47_header_values_beyond_ascii() -> None:
+    """A value is UTF-8, or else latin-1; `not` must not hold because the text was misread."""
+    answer = Answer(b"", headers=(("X-U", "größer".encode().decode("latin-1")), ("X-L", "läuft")))
+    right = (header("x-u", Equals("größer")), header("x-l", Equals("läuft")))
+    assert http(HttpExpect(headers=right), answer).failure is None
+    failure = http(HttpExpect(headers=(header("x-u", Not((Contains("größer"),))),)), answer).failure
+    assert failure is not None
+    assert failure.path == "expect.headers.x-u"
+    assert failure.actual == "größer"
