@@ -351,7 +351,8 @@ class _Parse:
     def _syntax(self, exc: yaml.MarkedYAMLError) -> _Stop:
         line, column, message, below = syntax.told(exc, self.text, MAX_DEPTH)
         rows = self.text.split("\n")
-        while self.stack:  # libyaml ends a block only after an error to the left of it
+        is_tab = rows[min(line, len(rows)) - 1][column - 1 : column] == "\t"
+        while self.stack and not is_tab:  # libyaml ends a block only after an error to the left of it
             node = self.stack[-1].node
             if node.column <= column or rows[min(node.line, len(rows)) - 1][node.column - 1 : node.column] in (
                 "{",
