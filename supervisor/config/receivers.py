@@ -295,10 +295,13 @@ class MaintenanceSchema(Strict):
         if errors:
             raise ValidationError(errors)
         zone = ZoneInfo(data["timezone"])
+        local = [data[key] for key in ("start", "end") if key in data and data[key].tzinfo is None]
         for key in ("start", "end"):
             if key in data:
                 moment = data.pop(key)
                 data[f"{key}_ms"] = round((moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp() * 1000)
         if data.get("start_ms", 0) >= data.get("end_ms", 1):
-            raise ValidationError({"end": ["the end must come after the start"]})
+            skipped = len(local) == 2 and local[0] < local[1]
+            why = f": in {data['timezone']} the clock is set forward between them" if skipped else ""
+            raise ValidationError({"end": [f"the end must come after the start{why}"]})
         return data

@@ -218,3 +218,10 @@ def test_c21_a_directory_that_can_not_be_looked_at_is_a_warning(tmp_path: Path, 
     assert "targets[0].command.cwd: the directory" in "\n".join(load(tmp_path, command(f"cwd: {where}")).warnings)
     said = "\n".join(load(tmp_path, command(program=f"'{where}/a b'")).warnings)
     assert "targets[0].command.exec" in said
+
+
+def test_a_window_that_a_change_of_the_clock_turns_round_says_so(tmp_path: Path) -> None:
+    """02:30 is 03:30 on that day, after 03:15."""
+    text = http() + "maintenance: [{start: 2026-03-29 02:30, end: 2026-03-29 03:15, timezone: Europe/Berlin}]\n"
+    [problem] = problems(tmp_path, text)
+    assert problem.endswith("the end must come after the start: in Europe/Berlin the clock is set forward between them")
