@@ -47,7 +47,7 @@ def directory(path: Path) -> list[Path]:
     return sorted(
         entry
         for entry in path.iterdir()
-        if entry.suffix in SUFFIXES and not entry.name.startswith(".") and not os.path.isdir(entry)  # noqa: PTH112
+        if entry.suffix.lower() in SUFFIXES and not entry.name.startswith(".") and not os.path.isdir(entry)  # noqa: PTH112
     )
 
 

@@ -225,3 +225,10 @@ def test_a_window_that_a_change_of_the_clock_turns_round_says_so(tmp_path: Path)
     text = http() + "maintenance: [{start: 2026-03-29 02:30, end: 2026-03-29 03:15, timezone: Europe/Berlin}]\n"
     [problem] = problems(tmp_path, text)
     assert problem.endswith("the end must come after the start: in Europe/Berlin the clock is set forward between them")
+
+
+def test_f_a_suffix_in_capitals_is_one_too(tmp_path: Path) -> None:
+    """As cameras and Windows write it: its targets would be missed in silence."""
+    for name in ("a.YAML", "b.Yml"):
+        (tmp_path / name).write_text(f"targets:\n  - {{id: {name[0]}, type: command, command: {{exec: 'true'}}}}\n")
+    assert [target.id for target in config.load(tmp_path, environ={}).targets] == ["a", "b"]
