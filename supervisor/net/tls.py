@@ -270,7 +270,7 @@ def tls_sentence(error: OSError, peer: str) -> str:
         for part, told in _REASONS:
             if part in reason:
                 return told.format(peer=peer)
-        if isinstance(error, ssl.SSLEOFError) or "EOF" in reason:
+        if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError) or "EOF" in reason:
             return f"{peer} closed the connection during the TLS handshake"
         shown = reason.replace("_", " ").lower() or type(error).__name__
         return f"TLS with {peer} failed: {shown}"

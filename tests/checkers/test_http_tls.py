@@ -349,8 +349,8 @@ def _hello(sock: socket.socket) -> None:
 
 @pytest.mark.parametrize(
     "steps",
-    [[_hello, RST], [_hello], [_hello, b"\x16\x03\x03", 0.1, RST]],
-    ids=["reset", "closed", "reset in a record"],
+    [[_hello, RST], [_hello], [_hello, b"\x16\x03\x03", 0.1, RST], [_hello, b"\x15\x03\x01\x00\x02\x01\x00"]],
+    ids=["reset", "closed", "reset in a record", "closed with an alert"],
 )
 def test_a_handshake_that_breaks(steps: list[Any]) -> None:
     """A connection that ends within the handshake is an error of TLS."""
