@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Literal
 
@@ -47,7 +48,10 @@ def retry_after_s(value: str | None, now_s: float) -> float | None:
         seconds = float(int(value[:12]))
     else:
         try:
-            seconds = parsedate_to_datetime(value).timestamp() - now_s
+            moment = parsedate_to_datetime(value)
+            # HTTP dates are UTC: one without a zone (the form of asctime) must not be read in the zone of this machine.
+            moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+            seconds = moment.timestamp() - now_s
         except (ValueError, OverflowError, TypeError):
             return None
     return min(seconds, LONGEST_RETRY_AFTER_S) if seconds > 0 else None

@@ -205,3 +205,15 @@ def test_a_storm_of_a_thousand_targets_with_a_receiver_that_is_slow_then_dead_th
             if not seqs or seqs[-1] != item.body["seq"]:
                 seqs.append(item.body["seq"])
         assert heard == {key: [1, 2] for key in keys}
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo"])
+@pytest.mark.parametrize("value", ["Tue Dec  1 05:10:00 2026", "Tue, 01 Dec 2026 05:10:00 -0000"])
+def test_a_retry_after_date_without_a_zone_is_utc(monkeypatch: pytest.MonkeyPatch, zone: str, value: str) -> None:
+    """RFC 9110, 5.6.7: every HTTP date is UTC, the form of asctime too, whatever the zone of this machine."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", zone)
+        time.tzset()
+        seconds = retry_after_s(value, 1_796_101_200.0)
+    time.tzset()
+    assert seconds == 600.0
