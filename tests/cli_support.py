@@ -20,7 +20,10 @@ import pytest
 from supervisor.cli import main
 
 COMMAND = (sys.executable, "-P", "-m", "supervisor")
-UNSET = ("CHECKVISOR_CONFIG", "STATE_DIRECTORY", "RUNTIME_DIRECTORY", "NO_COLOR", "CHECKVISOR_DEBUG")
+UNSET = (
+    "CHECKVISOR_CONFIG", "STATE_DIRECTORY", "RUNTIME_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_USEC", "NO_COLOR",
+    "CHECKVISOR_DEBUG",
+)  # fmt: skip
 
 
 def environment(**variables: str) -> dict[str, str]:
