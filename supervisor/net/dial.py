@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Sequence
 
-from supervisor.deadline import Deadline, DeadlineExpired
+from supervisor.deadline import Deadline, DeadlineExpired, HeldBack
 from supervisor.net.budget import left_s
 from supervisor.net.failure import NetFailure, sentence, timed_out
 from supervisor.net.resolve import Address
@@ -43,22 +43,23 @@ def dial(
 
 
 def _dial_one(address: Address, end: float, own_limit: float | None) -> socket.socket:
+    sock: socket.socket | None = None
     try:
-        sock = socket.socket(address.family, socket.SOCK_STREAM)
-    except OSError as error:
-        raise NetFailure("connect", sentence(error, address.peer)) from error
-    try:
+        with HeldBack():  # until it is held here, nobody could close it
+            sock = socket.socket(address.family, socket.SOCK_STREAM)
         sock.settimeout(max(end - time.monotonic(), 0.001))
         sock.connect(address.sockaddr)
     except OSError as error:
-        sock.close()
+        if sock is not None:
+            sock.close()
         if not timed_out(error):
             raise NetFailure("connect", sentence(error, address.peer)) from error
         if own_limit is None:
             raise DeadlineExpired from error
         raise NetFailure("connect", f"no connection to {address.peer} within {own_limit:g} s") from error
     except BaseException:
-        sock.close()
+        if sock is not None:
+            sock.close()
         raise
     return sock
 
@@ -82,7 +83,8 @@ class _Race:
             if now >= self._end:
                 return None
             if self._waiting and (now >= next_start or not self._running):
-                winner = self._start(self._waiting.pop())
+                with HeldBack():  # nothing in it waits, and a socket is known only at its end
+                    winner = self._start(self._waiting.pop())
                 if winner is not None:
                     return winner
                 next_start = now + self._stagger_s

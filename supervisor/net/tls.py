@@ -105,6 +105,8 @@ def _new_context(
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_alpn_protocols(["http/1.1"])
     context.hostname_checks_common_name = False
+    # Python's older releases set it (Debian 12's does): an end without TLS's closing alert would look like a clean one.
+    context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF
     if options.min_version is not None:
         context.minimum_version = ssl.TLSVersion.TLSv1_3 if options.min_version == "1.3" else ssl.TLSVersion.TLSv1_2
     if cert_file is None:
@@ -270,13 +272,21 @@ def tls_sentence(error: OSError, peer: str) -> str:
         for part, told in _REASONS:
             if part in reason:
                 return told.format(peer=peer)
-        if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError) or "EOF" in reason:
+        if ended(error) or "EOF" in reason:
             return f"{peer} closed the connection during the TLS handshake"
         shown = reason.replace("_", " ").lower() or type(error).__name__
         return f"TLS with {peer} failed: {shown}"
     return f"during the TLS handshake: {sentence(error, peer)}"
 
 
+def ended(error: OSError) -> bool:
+    """True for the mere end of the connection, without TLS's closing alert. Python's older releases have no class of
+    their own for it under OpenSSL 3."""
+    return isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError) or (
+        isinstance(error, ssl.SSLError) and "UNEXPECTED_EOF" in (error.reason or "")
+    )
+
+
 def broke(error: OSError) -> bool:
     """True for a TLS fault that is no mere end of the connection (an alert, a bad record)."""
-    return isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError)
+    return isinstance(error, ssl.SSLError) and not ended(error)

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import re
 import socket
-import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from supervisor.deadline import Deadline, DeadlineExpired
 from supervisor.net.budget import left_s
 from supervisor.net.failure import NetFailure, OverCap, Place, sentence, timed_out
-from supervisor.net.tls import broke, tls_sentence
+from supervisor.net.tls import broke, ended, tls_sentence
 
 MOST_HEAD_BYTES = 256 * 1024  # all heads of one answer together, 1xx ones and trailers included
 MOST_FIELDS = 1000
@@ -76,7 +75,7 @@ class Reader:
                 raise DeadlineExpired from error
             if broke(error):
                 raise NetFailure("tls", tls_sentence(error, self.peer)) from error
-            if isinstance(error, ssl.SSLEOFError):
+            if ended(error):
                 self.ended = self.ragged = True
                 return b""
             raise NetFailure(self.place, self._broken(error)) from error
