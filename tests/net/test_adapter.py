@@ -168,15 +168,18 @@ def test_a_proxy_that_resets_before_the_tunnel_is_asked_for() -> None:
             if self.entered == 3:  # look-up, connecting, tunnel
                 assert adapter.exchange is not None
                 assert adapter.exchange.sock is not None
+                connected.set()
                 select.select([adapter.exchange.sock], [], [], 2)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def accept() -> None:
             connection, _ = listener.accept()
+            connected.wait(2)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             connection.close()
 
+        connected = threading.Event()
         thread = threading.Thread(target=accept)
         thread.start()
         adapter = Adapter(Route(proxy=Proxy("127.0.0.1", listener.getsockname()[1])), Late())
