@@ -24,7 +24,7 @@ from supervisor.store.session import Session
 from tests.make import make_target
 
 DAYS = 90  # of rollups and incidents: what the page shows
-_LATE_INDEXES = ("ix_check_results_target_id_timestamp", "ix_rollups_step_bucket")
+_LATE_INDEXES = ("ix_check_results_target_id_timestamp", "ix_rollups_target_id_step_bucket")
 _FAILURE = (
     '{"kind":"mismatch","phase":"status","path":"expect.status","message":"status 503, expected 200",'
     '"expected":"200","actual":"503"}'
@@ -50,7 +50,7 @@ FROM hours CROSS JOIN slots CROSS JOIN targets AS t WHERE n < {_COUNT}
 _HOURLY = f"""
 INSERT INTO rollups (target_id, step, bucket, matched, failed, degraded, missed, lost, maintenance, covered_ms,
     duration_sum, duration_min, duration_max, histogram, timings_sum)
-{_HOURS}, counted AS (SELECT t.id, bucket, {_COUNT} AS number, {_FAILED} AS failed FROM targets AS t CROSS JOIN hours)
+{_HOURS}, counted AS (SELECT t.id, bucket, {_COUNT} AS number, {_FAILED} AS failed FROM hours CROSS JOIN targets AS t)
 SELECT id, 3600000, bucket, number - failed, failed, 0, 0, 0, 0, number * :step, number * 68.0, 20, 116, :histogram,
     format('{{"dns":[%.3f,%d],"connect":[%.3f,%d],"firstByte":[%.3f,%d]}}', 0.2 * number, number, 2.0 * number, number,
         34.0 * number, number)
@@ -61,7 +61,7 @@ INSERT INTO rollups (target_id, step, bucket, matched, failed, degraded, missed,
     duration_sum, duration_min, duration_max, histogram)
 SELECT target_id, 86400000, bucket - bucket % 86400000 AS day, sum(matched), sum(failed), 0, 0, 0, 0, sum(covered_ms),
     sum(duration_sum), 20, 116, :histogram
-FROM rollups WHERE +step = 3600000 GROUP BY target_id, day
+FROM rollups WHERE step = 3600000 GROUP BY day, target_id
 """
 # days before the hourly rollups begin, each like yesterday, every ninth with more failures
 _EARLIER = """
@@ -76,8 +76,10 @@ _STATES = """
 UPDATE target_states SET state = 'up', since = :start, settled = 'up', last_success = 1, last_matched = 1,
     last_duration_ms = 42.5, last_status_detail = 'HTTP 200', timings = :timings, version = target_id,
     last_timestamp = (SELECT max(timestamp) FROM check_results AS r WHERE r.target_id = target_states.target_id),
-    matched_total = (SELECT sum(matched) FROM rollups AS u WHERE u.target_id = target_states.target_id AND step = :day),
-    failed_total = (SELECT sum(failed) FROM rollups AS u WHERE u.target_id = target_states.target_id AND step = :day)
+    matched_total = days.matched, failed_total = days.failed
+FROM (SELECT target_id AS target, sum(matched) AS matched, sum(failed) AS failed FROM rollups WHERE step = :day
+    GROUP BY target_id) AS days
+WHERE days.target = target_states.target_id
 """
 _INCIDENTS = """
 INSERT INTO incidents (target_id, started_at, resolved_at, failures, first_failure, last_failure, notified, resolution)

@@ -409,7 +409,7 @@ def test_a_newer_database_is_refused(tmp_path: Path) -> None:
     feeder.stop()
     with closing(sqlite3.connect(tmp_path / FILE_NAME)) as raw, raw:
         raw.execute("UPDATE alembic_version SET version_num = '0999'")
-    with pytest.raises(StoreError, match="newer Checkvisor \\(schema 0999, this version knows up to 0001\\)"):
+    with pytest.raises(StoreError, match="newer Checkvisor \\(schema 0999, this version knows up to 0002\\)"):
         Writer(tmp_path).open()
 
 

@@ -149,8 +149,8 @@ NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "0003"
+down_revision = "0002"
 
 def upgrade():
     with op.batch_alter_table("incidents") as table:
@@ -165,7 +165,7 @@ def scripts_with(tmp_path: Path, fail: str = "") -> Path:
     """The real scripts and one more."""
     scripts = tmp_path / "scripts"
     shutil.copytree(migrate.SCRIPTS, scripts, ignore=shutil.ignore_patterns("__pycache__"))
-    (scripts / "versions" / "0002_next.py").write_text(NEXT.replace("FAIL", fail))
+    (scripts / "versions" / "0003_next.py").write_text(NEXT.replace("FAIL", fail))
     return scripts
 
 
@@ -203,19 +203,53 @@ def test_head_is_the_newest_script() -> None:
 
 
 def test_a_migration_keeps_data_and_a_copy(tmp_path: Path) -> None:
-    """0001 -> 0002 in one transaction, tables rebuilt, references whole, the old file beside it."""
+    """0002 -> 0003 in one transaction, tables rebuilt, references whole, the old file beside it."""
     path = old_database(tmp_path / "data")
     session = Session(path, scripts_with(tmp_path))
     assert session.open().max_incident_id == 1
     session.close()
     assert query(path.parent, "SELECT id, failed, note FROM incidents") == [(1, 2, "kept")]
-    assert query(path.parent, "SELECT version_num FROM alembic_version") == [("0002",)]
+    assert query(path.parent, "SELECT version_num FROM alembic_version") == [("0003",)]
     assert query(path.parent, "PRAGMA foreign_key_check") == []
     assert query(path.parent, "PRAGMA integrity_check") == [("ok",)]
-    copy = path.with_name("checkvisor-before-0002.db")
+    copy = path.with_name("checkvisor-before-0003.db")
     with closing(sqlite3.connect(copy)) as raw:
-        assert raw.execute("SELECT version_num FROM alembic_version").fetchone() == ("0001",)
+        assert raw.execute("SELECT version_num FROM alembic_version").fetchone() == ("0002",)
         assert raw.execute("SELECT count(*) FROM check_results").fetchone() == (5,)
+
+
+def test_the_first_schema_is_brought_to_this_one(tmp_path: Path) -> None:
+    """0001 -> 0002: every rollup is still there, in its new order, and is counted on."""
+    first = tmp_path / "first"
+    shutil.copytree(migrate.SCRIPTS, first, ignore=shutil.ignore_patterns("__pycache__", "0002_*"))
+    path = tmp_path / "data" / FILE_NAME
+    path.parent.mkdir()
+    migrate.migrate(path, None, first)
+    row = (86400000, 3, 1, 0, 0, 0, 0, 5000, 60.5, 10.0, 40.0, b"\x01\x00\x00\x00", '{"dns":[1.000,3]}')
+    with closing(sqlite3.connect(path)) as raw, raw:
+        for number, key in ((2, "b"), (1, "a")):
+            raw.execute(
+                "INSERT INTO targets (id, key, name, type, target, config, interval_ms, timeout_ms, expect, group_name,"
+                " position, enabled, labels) VALUES (?, ?, ?, 'command', '', '{}', 1000, 1000, '{}', '', 0, 1, '{}')",
+                (number, key, key),
+            )
+            for bucket in (172800000, 86400000):
+                raw.execute(f"INSERT INTO rollups VALUES (?, ?, ?{', ?' * 12})", (number, row[0], bucket, *row[1:]))
+    before = set(query(path.parent, "SELECT target_id, step, bucket, histogram, timings_sum, matched FROM rollups"))
+    feeder = make_feeder(path.parent)
+    feeder.open()
+    feeder.feed("a", "uf")
+    feeder.stop()
+    assert query(path.parent, "SELECT version_num FROM alembic_version") == [(HEAD,)]
+    lying = query(path.parent, "SELECT step, bucket, target_id, matched FROM rollups")  # read as the rows lie
+    order = [key for *key, _ in lying if key[1] < 200000000]
+    assert order == [[row[0], bucket, number] for bucket in (86400000, 172800000) for number in (1, 2)]
+    after = query(path.parent, "SELECT target_id, step, bucket, histogram, timings_sum, matched FROM rollups")
+    assert before < set(after)
+    assert query(path.parent, "SELECT sum(matched), sum(failed) FROM rollups WHERE bucket > 200000000") == [(2, 2)]
+    assert query(path.parent, "PRAGMA foreign_key_check") == []
+    assert query(path.parent, "PRAGMA integrity_check") == [("ok",)]
+    assert path.with_name(f"checkvisor-before-{HEAD}.db").exists()
 
 
 @pytest.mark.parametrize(
@@ -230,7 +264,7 @@ def test_a_failed_migration_leaves_the_old_schema(tmp_path: Path, fail: str) -> 
     with pytest.raises((StoreError, OSError)):
         Session(path, scripts_with(tmp_path, fail)).open()
     assert query(path.parent, "SELECT * FROM incidents") == before
-    assert query(path.parent, "SELECT version_num FROM alembic_version") == [("0001",)]
+    assert query(path.parent, "SELECT version_num FROM alembic_version") == [("0002",)]
     writer = Writer(path.parent)
     assert writer.open().problem is None
     writer.flush_and_stop(1)

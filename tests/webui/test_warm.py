@@ -42,7 +42,7 @@ def _history_queries(client: FlaskClient) -> int:
     seen: list[str] = []
 
     def note(connection: object, cursor: object, statement: str, *rest: object) -> None:
-        if "GROUP BY targets.id" in statement:
+        if "GROUP BY rollups.target_id" in statement:
             seen.append(statement)
 
     event.listen(Engine, "before_cursor_execute", note)
