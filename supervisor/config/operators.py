@@ -124,8 +124,15 @@ def under(key: str, read: Callable[[], T]) -> T:
         raise ValidationError({key: exc.messages}) from exc
 
 
+def _has_no_number(value: Any) -> bool:
+    """Whether .nan or .inf stands in it, however deep: nesting is limited when the file is read."""
+    if isinstance(value, dict | list):
+        return any(map(_has_no_number, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, float) and not math.isfinite(value)
+
+
 def _equal(value: Any, source: Source) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
+    if _has_no_number(value):
         raise ValidationError("nothing equals .nan or .inf: expected a finite number, a text or another JSON value")
     if source in ("json", "xpath"):
         if source == "xpath" and (value is None or isinstance(value, dict | list)):

@@ -72,8 +72,8 @@ class Status(Typed):
             if low > high:
                 raise ValidationError(f"the range is empty: write {high}-{low}")
             return StatusRange(low, high, str(value))
-        digits = isinstance(value, str) and value.isascii() and value.isdigit()
-        raise self.wrong(value, f"write {value} without quotes" if digits else "")
+        number = isinstance(value, str) and re.fullmatch("[1-9][0-9]{2}", value)
+        raise self.wrong(value, f"write {value} without quotes" if number else "")
 
 
 class HeaderRules(Typed):

@@ -232,3 +232,16 @@ def test_f_a_suffix_in_capitals_is_one_too(tmp_path: Path) -> None:
     for name in ("a.YAML", "b.Yml"):
         (tmp_path / name).write_text(f"targets:\n  - {{id: {name[0]}, type: command, command: {{exec: 'true'}}}}\n")
     assert [target.id for target in config.load(tmp_path, environ={}).targets] == ["a", "b"]
+
+
+@pytest.mark.parametrize("value", ["[.inf]", "{a: {b: [1, -.inf]}}", "[[.nan]]"])
+def test_e_nothing_equals_infinity_however_deep(tmp_path: Path, value: str) -> None:
+    """Such an expectation could never hold."""
+    [problem] = problems(tmp_path, http(f"expect: {{body: [{{json: {{path: $.a, equals: {value}}}}}]}}"))
+    assert "nothing equals .nan or .inf" in problem
+
+
+def test_f_a_quoted_status_that_is_none_is_not_told_to_lose_its_quotes(tmp_path: Path) -> None:
+    """1000 without quotes is no status either."""
+    [problem] = problems(tmp_path, http('expect: {status: ["1000"]}'))
+    assert problem.endswith('or a range such as 200-299, found "1000"')
