@@ -17,6 +17,8 @@ from pathlib import Path
 
 import trustme
 
+from bench.proc import die_with_parent
+
 SMALL = b"ready " * 16 + b"done"
 LARGE = json.dumps({"items": [{"id": n, "state": "up"} for n in range(36_000)], "status": "ok"}).encode()
 WORD, LARGE_WORD = "done", '"status": "ok"'  # at the end of each body
@@ -105,7 +107,7 @@ def _nginx(folder: Path, program: str) -> Iterator[Origin]:
     http, https = free_port(), free_port()
     (folder / "nginx.conf").write_text(_NGINX.format(folder=folder, http=http, https=https))
     command = [program, "-c", str(folder / "nginx.conf"), "-p", str(folder)]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, preexec_fn=die_with_parent)
     try:
         wait_for(http)
         yield Origin("nginx", http, http, https, folder / "ca.pem")
@@ -137,6 +139,7 @@ def _process(folder: Path, kind: str) -> Iterator[int]:
 
 def serve(folder: Path, kind: str) -> None:
     """One answer for every connection, for ever: the small body, the large one, or the small one over TLS."""
+    die_with_parent()
     body = LARGE if kind == "large" else SMALL
     answer = _HEAD % len(body) + body
     context = None

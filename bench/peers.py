@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from bench.floors import RUNS, Compiled, cpu_us
 from bench.origin import LARGE_WORD, WORD, Origin, free_port, wait_for
-from bench.proc import cpu_s
+from bench.proc import cpu_s, die_with_parent
 from bench.rows import Row
 
 _CHECK_HTTP = Path("/usr/lib/nagios/plugins/check_http")
@@ -94,6 +94,7 @@ def blackbox(folder: Path, origin: Origin) -> Iterator[Blackbox | None]:
     process = subprocess.Popen(
         [program, f"--config.file={folder}/blackbox.yml", f"--web.listen-address=127.0.0.1:{port}"],
         stderr=subprocess.DEVNULL,
+        preexec_fn=die_with_parent,
     )
     try:
         wait_for(port)

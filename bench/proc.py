@@ -1,16 +1,35 @@
-"""What the kernel says of a program: CPU and memory of a process and everything below it; and which machine this is."""
+"""What the kernel says of a program: CPU and memory of a process and everything below it; and which machine this is.
+
+Also the way in which a benchmark's processes end with it, even if it is killed.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import hashlib
 import os
 import platform
 import resource
+import signal
+import sys
 import time
 from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
+
+
+def die_with_parent() -> None:
+    """For a new process (`preexec_fn`): SIGTERM when the thread that started it has ended."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def end_cleanly() -> None:
+    """From now on SIGTERM ends this process by SystemExit: what it started is ended, its directories are removed."""
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(128 + signal.SIGTERM))
 
 
 def family(pid: int) -> list[int]:
@@ -64,6 +83,16 @@ def pss_mb(pid: int) -> float:
             if line.startswith("Pss:"):
                 return int(line.split()[1]) / 1024
     return 0.0
+
+
+def program() -> str:
+    """A digest of the product's sources: each process of a run imports what lies there when it starts."""
+    root = Path(__file__).parents[1]
+    digest = hashlib.blake2b(digest_size=6)
+    for path in sorted(path for name in ("supervisor", "webui") for path in (root / name).rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
 
 
 def machine() -> dict[str, str | int | float]:

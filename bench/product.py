@@ -27,7 +27,7 @@ from bench.origin import LARGE_WORD, WORD, Origin, origin
 from bench.rows import FULL, Row, options, save
 from bench.running import Supervised
 
-SETTLE_SLOW_S = 8.0  # for an interval of 10 s: the first round has passed
+SETTLE_S, SETTLE_SLOW_S = 4.0, 8.0  # the first round has passed: the second for an interval of 10 s
 
 
 class Scenario(NamedTuple):
@@ -94,7 +94,7 @@ def measured(folder: Path, serving: Origin, databases: Path, seconds: float, onl
         data = database(databases, 1000) if one.old_database else None
         slow = one.interval_s > 1
         running = Supervised(folder, one.target, one.targets, one.interval_s, one.workers, data)
-        rows.append(running.measure(one.name, seconds, SETTLE_SLOW_S if slow else 4.0))
+        rows.append(running.measure(one.name, seconds, SETTLE_SLOW_S if slow else SETTLE_S))
         show(rows[-1])
     small = scenarios(serving)[0].target
     for interval_s in (1, 30) if FULL else (1,):
@@ -106,7 +106,7 @@ def measured(folder: Path, serving: Origin, databases: Path, seconds: float, onl
 
 def beside(folder: Path, serving: Origin, seconds: float) -> list[Row]:
     """Floors and peers."""
-    count = 4000 if FULL else 2000
+    count = 4000 if FULL else 1500
     compiled = floors.Compiled(folder)
     rows = floors.http_rows(serving, compiled, count) + floors.command_rows(compiled, count // 4)
     rows += [floors.timer_row(1000, 3), floors.imports_row()]
@@ -118,7 +118,7 @@ def beside(folder: Path, serving: Origin, seconds: float) -> list[Row]:
 
 def main() -> int:
     parser = options(__doc__)
-    parser.add_argument("--seconds", type=float, default=15 if FULL else 6, help="measured time of each scenario")
+    parser.add_argument("--seconds", type=float, default=15 if FULL else 5, help="measured time of each scenario")
     parser.add_argument("--only", default="", help="only scenarios with this in their name, nothing beside")
     parser.add_argument("--databases", type=Path, help="a directory for the big database: made once, used again")
     given = parser.parse_args()

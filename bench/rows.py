@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from bench.proc import end_cleanly
+
 Row = dict[str, Any]
 """One figure and what was measured with it: `name` is text, unique in its module; the other values are plain numbers.
 
@@ -20,7 +22,8 @@ FULL = os.environ.get("BENCH_FULL", "") not in ("", "0")
 
 
 def options(description: str | None) -> argparse.ArgumentParser:
-    """A parser with what every benchmark takes."""
+    """A parser with what every benchmark takes. What it starts will end with it, also by SIGTERM."""
+    end_cleanly()
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there")
     return parser

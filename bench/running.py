@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.origin import free_port
-from bench.proc import cpu_s, family, pss_mb
+from bench.proc import cpu_s, die_with_parent, family, pss_mb
 from bench.rows import Row, quantile
 from supervisor.schedule import fraction
 from supervisor.store.connect import FILE_NAME
@@ -62,7 +62,7 @@ class Supervised:
         command = [sys.executable, "-m", "supervisor", "run", "-c", str(self.config)]
         log = self.folder / "log"
         with log.open("wb") as stderr:
-            process = subprocess.Popen(command, stderr=stderr)
+            process = subprocess.Popen(command, stderr=stderr, preexec_fn=die_with_parent)
         try:
             yield process.pid
             if process.poll() is not None:

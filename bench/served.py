@@ -17,12 +17,12 @@ from contextlib import closing
 from pathlib import Path
 
 from bench.origin import free_port, wait_for
-from bench.proc import cpu_s
+from bench.proc import cpu_s, die_with_parent
 from bench.rows import Row, quantile
 
 CLIENTS = 4
 _TICK_S, _ROUND_S = 1, 30  # every target has a new result each 30 s
-_WARM_S = 5.0
+_WARM_S = 3.0
 _RESULTS = """
 UPDATE target_states SET last_timestamp = :now, next_due_at = :now + 30000, matched_total = matched_total + 1,
     last_duration_ms = 20 + (target_id * 17 + :now / 1000) % 97 WHERE :every = 1 OR target_id % :every = :tick % :every
@@ -88,7 +88,9 @@ def served_row(name: str, path: Path, seconds: float, per_s: float | None) -> Ro
     writer.start()
     begun.wait()
     command = [sys.executable, "-m", "supervisor", "web", "--database", str(path), "--bind", f"127.0.0.1:{port}"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=die_with_parent
+    )
     client = [sys.executable, "-m", "bench.served", str(port), str(seconds), str((per_s or 0) / CLIENTS)]
     took: list[float] = []
     try:

@@ -65,6 +65,21 @@ def test_a_table_replaces_what_stands_between_the_comments() -> None:
         report.replaced("nothing", "new")
 
 
+def test_what_a_deletion_delays_is_told() -> None:
+    """A write may be 200 ms later than without the deletion; more is told as a miss."""
+    quiet: Row = {"name": "writes without deletion", "put_p50_ms": 30.0, "put_p99_ms": 60.0, "put_max_ms": 90.0}
+    busy = {**quiet, "name": "writes beside the deletion", "deleted": 864_000, "per_s": 500.0}
+    busy |= {"put_max_ms": 230.0, "finished": 0}
+    assert "largest 230 ms; without" in report.retention(budgets.values({"retention": [quiet, busy]}))
+    assert report.retention(budgets.values({"retention": [quiet, busy]})).endswith("200 ms: yes.")
+    assert "(10% of the deletion, which was ended early)" in report.retention(
+        budgets.values({"retention": [quiet, busy]})
+    )
+    late = {**busy, "put_max_ms": 231.0}
+    assert report.retention(budgets.values({"retention": [quiet, late]})).endswith("200 ms: **no**.")
+    assert report.retention({}) == ""
+
+
 def test_an_earlier_run_is_printed_again(tmp_path: Path) -> None:
     """`--from` makes the same table of the kept JSON, with the machine above it."""
     machine = {"cpu": "A CPU", "cores": 2, "kernel": "6.1", "debian": "12.5", "python": "3.11.2", "date": "today"}
@@ -73,6 +88,7 @@ def test_an_earlier_run_is_printed_again(tmp_path: Path) -> None:
         "full": True,
         "took_s": {"all": 1200},
         "failed": [],
+        "programs": ["abc"],
         "modules": PLAIN,
     }
     (tmp_path / "run.json").write_text(json.dumps(run))
@@ -81,6 +97,9 @@ def test_an_earlier_run_is_printed_again(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bench.report", "--from", str(tmp_path / "run.json"), "--markdown", str(document)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert "`make bench-full`, today: 2 cores (A CPU), Linux 6.1, Debian 12.5" in done.stdout
+    assert "Sources abc." in done.stdout
+    assert "mixes versions" not in done.stdout
+    assert "mixes versions" in report.heading(run | {"programs": ["abc", "def"]})
     assert "| B12 | bytes on disk per passing result, with index | plain table 50.0 B |" in document.read_text()
 
 
