@@ -9,6 +9,9 @@ from pathlib import Path
 
 from supervisor.errors import StoreError
 from supervisor.store.connect import open_readonly
+from supervisor.store.lock import HOLDER
+
+_OWN = (HOLDER, "checkvisor.seq", "control.sock")  # what else the supervisor keeps beside its database
 
 
 def copy(source: sqlite3.Connection, to: Path) -> None:
@@ -20,14 +23,9 @@ def copy(source: sqlite3.Connection, to: Path) -> None:
 def backup(database: Path, to: Path) -> None:
     """Copy `database` to `to`, checked, without `meta.source`: a restored copy gets a new source and so never uses an
     event id twice. The copy appears under its name only when it is whole. Raises StoreError with a sentence."""
-    if not database.exists():
-        raise StoreError(f"there is no database {database}: nothing to back up")
-    if to.is_dir():
-        raise StoreError(f"{to} is a directory: name the file to write")
-    if to.exists() and to.samefile(database):
-        raise StoreError(f"{to} is the database itself: name another file")
-    part = to.with_name(f".{to.name}.{os.getpid()}.part")
+    part = to.parent / f".backup.{os.getpid()}.part"  # not made of the name, which may be as long as a name can be
     try:
+        _check(database, to)
         _fill(part, database)
         part.replace(to)
         _sync_directory(to.parent)
@@ -38,6 +36,21 @@ def backup(database: Path, to: Path) -> None:
         for leftover in (part, Path(f"{part}-wal"), Path(f"{part}-shm"), Path(f"{part}-journal")):
             with suppress(OSError):  # it is not there when all went well, nor where nothing can be written
                 leftover.unlink()
+
+
+def _check(database: Path, to: Path) -> None:
+    """Refuse what can't be copied, and places where a copy would do harm."""
+    if not database.exists():
+        raise StoreError(f"there is no database {database}: nothing to back up")
+    if to.is_dir():
+        raise StoreError(f"{to} is a directory: name the file to write")
+    if to.exists() and to.samefile(database):
+        raise StoreError(f"{to} is the database itself: name another file")
+    if to.exists() and not to.is_file():
+        raise StoreError(f"{to} is no regular file: name the file to write")
+    beside = to.parent.is_dir() and to.parent.samefile(database.parent)
+    if beside and to.name in (*_OWN, *(f"{database.name}-{suffix}" for suffix in ("wal", "shm", "journal"))):
+        raise StoreError(f"{to} belongs to the database: name another file")
 
 
 def _fill(part: Path, database: Path) -> None:
