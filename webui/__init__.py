@@ -20,6 +20,7 @@ def create_app(settings: Settings | None = None, *, now_ms: Callable[[], int] = 
     """The WSGI application; without `settings` they come from the environment. Opens no database before a request."""
     settings = settings or from_environ()
     app = Flask(__name__)
+    app.url_map.merge_slashes = False  # its redirects would carry the Host of the request
     app.config.update(PROVIDE_AUTOMATIC_OPTIONS=False, SEND_FILE_MAX_AGE_DEFAULT=31_536_000, JSON_SORT_KEYS=False)
     database, cache = db.Database(settings.database, now_ms), Cache()
     model = overview.Overview(render.Rows(app))

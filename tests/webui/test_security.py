@@ -190,3 +190,20 @@ def test_strange_addresses(path: str, fill: Fill, client: FlaskClient) -> None:
     """Nothing in an address gives a 500."""
     fill.target("t")
     assert client.get(path).status_code in (200, 404)
+
+
+@pytest.mark.parametrize("base", ["", "/s"])
+def test_no_answer_sends_a_reader_elsewhere(base: str, fill: Fill, make_client: Callable[..., FlaskClient]) -> None:
+    """A redirect would carry the Host of the request, and a 308 stays in caches: doubled slashes are a 404."""
+    fill.target("t")
+    client = make_client(fill.path, base_path=base)
+    for path in (
+        "/api/v1//targets",
+        "/api/v1/targets/t//results",
+        "/badges//t/status.svg",
+        "/targets//t",
+        "/targets/t/",
+    ):
+        answer = client.get(base + path, headers={"Host": "evil.example"})
+        assert answer.status_code == 404, path
+        assert "Location" not in answer.headers
