@@ -112,6 +112,16 @@ def test_broken_json_in_a_row_costs_only_that_row(fill: Fill, client: FlaskClien
         assert client.get(path).status_code == 200, path
 
 
+def test_a_setting_that_is_no_text_is_as_good_as_missing(fill: Fill, client: FlaskClient) -> None:
+    """Bytes in `meta`: the page is stale, as it is without a heartbeat, not broken."""
+    fill.target("t")
+    fill.run(text("UPDATE meta SET value = x'ff00fe'"))
+    for path in ("/", "/targets/t", "/api/v1/targets", "/metrics", "/readyz", "/badges/t/status.svg"):
+        assert client.get(path).status_code == 200, path
+    assert client.get("/readyz?strict=1").status_code == 503
+    assert client.get("/badges/t/status.json").json["message"] == "unknown"  # type: ignore[index]
+
+
 def test_w03_readers_hold_no_transaction(fill: Fill, client: FlaskClient) -> None:
     """W03: after a request nothing of ours keeps the log from being reset."""
     number = fill.target("t")

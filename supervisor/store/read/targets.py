@@ -59,8 +59,9 @@ WHERE target_id = ? AND step = ? AND bucket >= ? AND bucket < ? ORDER BY bucket
 
 
 def all_meta(connection: Connection) -> dict[str, str]:
-    """Every key of `meta`."""
-    return {row.key: row.value for row in connection.execute(select(meta)).fetchall()}
+    """Every key of `meta` whose value is text, as all that we write are."""
+    rows = connection.execute(select(meta)).fetchall()
+    return {row.key: row.value for row in rows if isinstance(row.value, str)}
 
 
 def fingerprint(connection: Connection) -> Fingerprint:
