@@ -241,10 +241,12 @@ def _target(head: Head) -> str:
     if location is None:
         return " without a Location"
     try:
-        host = urlsplit(location).hostname
+        parts = urlsplit(location)
     except ValueError:
         return " to a malformed Location"
-    return f" to {cut(clean(host), 100)}" if host else " within the same host"
+    if parts.hostname:
+        return f" to {cut(clean(parts.hostname), 100)}"
+    return " to a malformed Location" if parts.scheme else " within the same host"
 
 
 def _drain(reader: Reader, method: str, deadline: Deadline) -> None:

@@ -84,6 +84,7 @@ def test_20_a_template_is_always_valid_json(tmp_path: Path, wait_until: Any) -> 
         ("http://login.example.org/secret/path?token=1", "to login.example.org"),
         ("/login", "within the same host"),
         ("http://[::1", "to a malformed Location"),
+        ("javascript:alert(1)", "to a malformed Location"),
         (None, "without a Location"),
     ],
 )
