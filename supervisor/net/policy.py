@@ -30,7 +30,7 @@ _PRIVATE4 = tuple(
     _Network4(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "198.18.0.0/15")
 )
 _REFUSED4 = (
-    ("unspecified", _Network4("0.0.0.0/8")),
+    ("wildcard", _Network4("0.0.0.0/8")),
     ("link-local", _Network4("169.254.0.0/16")),
     ("multicast", _Network4("224.0.0.0/4")),
     ("reserved", _Network4("240.0.0.0/4")),
@@ -43,7 +43,7 @@ _REFUSED4 = (
 
 @dataclass(frozen=True, slots=True)
 class AddressPolicy:
-    """Link-local, cloud metadata, unspecified, multicast and reserved addresses are always refused."""
+    """Link-local, cloud metadata, wildcard, multicast and reserved addresses are always refused."""
 
     allow_private: bool = True
 
@@ -93,7 +93,7 @@ def _refuse6(address: _IPv6) -> str | None:
     if address.is_loopback or address in _SITE_LOCAL:
         return None  # private, see _is_private
     if address.is_unspecified:
-        return "unspecified"
+        return "wildcard"
     if address.is_link_local:
         return "link-local"
     if address.is_multicast:
