@@ -225,6 +225,7 @@ def test_the_first_schema_is_brought_to_this_one(tmp_path: Path) -> None:
     path = tmp_path / "data" / FILE_NAME
     path.parent.mkdir()
     migrate.migrate(path, None, first)
+    day, late = NOW - NOW % 86400000 - 9 * 86400000, NOW - 5 * 86400000
     row = (86400000, 3, 1, 0, 0, 0, 0, 5000, 60.5, 10.0, 40.0, b"\x01\x00\x00\x00", '{"dns":[1.000,3]}')
     with closing(sqlite3.connect(path)) as raw, raw:
         for number, key in ((2, "b"), (1, "a")):
@@ -233,7 +234,7 @@ def test_the_first_schema_is_brought_to_this_one(tmp_path: Path) -> None:
                 " position, enabled, labels) VALUES (?, ?, ?, 'command', '', '{}', 1000, 1000, '{}', '', 0, 1, '{}')",
                 (number, key, key),
             )
-            for bucket in (172800000, 86400000):
+            for bucket in (day + row[0], day):
                 raw.execute(f"INSERT INTO rollups VALUES (?, ?, ?{', ?' * 12})", (number, row[0], bucket, *row[1:]))
     before = set(query(path.parent, "SELECT target_id, step, bucket, histogram, timings_sum, matched FROM rollups"))
     feeder = make_feeder(path.parent)
@@ -242,11 +243,11 @@ def test_the_first_schema_is_brought_to_this_one(tmp_path: Path) -> None:
     feeder.stop()
     assert query(path.parent, "SELECT version_num FROM alembic_version") == [(HEAD,)]
     lying = query(path.parent, "SELECT step, bucket, target_id, matched FROM rollups")  # read as the rows lie
-    order = [key for *key, _ in lying if key[1] < 200000000]
-    assert order == [[row[0], bucket, number] for bucket in (86400000, 172800000) for number in (1, 2)]
+    order = [key for *key, _ in lying if key[1] < late]
+    assert order == [[row[0], bucket, number] for bucket in (day, day + row[0]) for number in (1, 2)]
     after = query(path.parent, "SELECT target_id, step, bucket, histogram, timings_sum, matched FROM rollups")
     assert before < set(after)
-    assert query(path.parent, "SELECT sum(matched), sum(failed) FROM rollups WHERE bucket > 200000000") == [(2, 2)]
+    assert query(path.parent, "SELECT sum(matched), sum(failed) FROM rollups WHERE bucket > ?", late) == [(2, 2)]
     assert query(path.parent, "PRAGMA foreign_key_check") == []
     assert query(path.parent, "PRAGMA integrity_check") == [("ok",)]
     assert path.with_name(f"checkvisor-before-{HEAD}.db").exists()
