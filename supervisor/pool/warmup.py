@@ -36,8 +36,8 @@ _EXPECT = HttpExpect(
 
 
 def warm_up() -> int:
-    """Check a server of our own; how many checks matched. None can without a loopback interface: workers then make
-    all of it themselves. For the main thread of a process that has no other one."""
+    """Check a server of our own; how many checks matched. None can without a loopback interface or a thread: workers
+    then make all of it themselves. For the main thread of a process that has no other one."""
     with suppress(NetFailure):  # no trust store: the first HTTPS check says so
         context_for(TlsSettings())
     try:
@@ -48,8 +48,13 @@ def warm_up() -> int:
     with listener:
         listener.settimeout(_TIMEOUT_S)
         server = threading.Thread(target=_serve, args=(listener,), daemon=True)
-        server.start()
-        matched = sum(_check(listener.getsockname()[1]) for _ in range(_CHECKS))
+        try:
+            server.start()
+        except RuntimeError:  # no more threads: workers do without, or their own start says why
+            return 0
+        matched = 0
+        while matched < _CHECKS and _check(listener.getsockname()[1]):  # not one timeout after the other
+            matched += 1
         server.join(2 * _TIMEOUT_S)
     signal.signal(signal.SIGALRM, before)
     return matched

@@ -368,6 +368,7 @@ def test_stop_twice_is_harmless() -> None:
     with driven(1) as driver:
         driver.pool.stop(0.5)
         driver.pool.stop(0.5)
+        assert driver.pool.stats().workers == ()
 
 
 def test_free_is_nothing_before_and_after(driver: Driver) -> None:
